@@ -1,0 +1,1 @@
+"""How a policy improves: PPO-Lagrangian and DDPG-Lagrangian under an adaptive rate."""

@@ -1,0 +1,1 @@
+"""JAX twins of Bullet-Safety-Gym, calibrated against it."""

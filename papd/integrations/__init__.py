@@ -1,0 +1,1 @@
+"""The adaptive rate in other training loops."""
