@@ -1,0 +1,1 @@
+"""What outlives the process: configurations, training runs, checkpoints, sweeps."""
