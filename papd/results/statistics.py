@@ -93,9 +93,9 @@ def tail(tasks: Sequence[int], how: Bootstrap) -> float:
     """The share of the bootstrap distribution cut off at each end, for these numbers of runs.
 
     rliable cuts (1 - confidence) / 2. Over n runs the bootstrap distribution is too narrow, by
-    sqrt((n - 1) / n), and has normal tails where Student's are due; with ``small_sample`` less is cut, to make
-    up for both (the expanded percentile interval, Hesterberg 2015). docs/statistics.md has what that does to
-    the coverage.
+    sqrt((n - 1) / n), and has normal tails where Student's are due; with ``small_sample`` less is cut, to
+    make up for both (the expanded percentile interval, Hesterberg 2015). docs/statistics.md has what that
+    does to the coverage.
     """
     alpha = (1.0 - how.confidence) / 2.0
     freedom = sum(tasks) - len(tasks)
