@@ -1,0 +1,327 @@
+"""The Car: a bicycle that drives, turns and slips, with what the bicycle leaves over as a small bounded correction.
+
+The axes are the car's: ``u`` forwards, ``v`` to the left, ``r`` the yaw rate, all of the centre of mass. Speed follows
+the throttle against drag; the turn follows the steering angle, late and with slip. The correction is a cubic
+polynomial, mirror-symmetric like the car, of variables clipped to the range of the recordings, and clipped itself: so no
+action drives the twin out of what was recorded, and its speeds are bounded by construction.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from papd.envs.cmdp import CMDP, Box, Step
+from papd.envs.twins.ball import nearest_wall
+from papd.envs.twins.tasks import Motion, Scalar, Task, cost_vector
+
+Monomial = tuple[str, float]
+"""A product of variables such as ``"u*u*steering"`` (``"1"``: the constant), and its coefficient."""
+
+
+class Drive(NamedTuple):
+    """How the forward speed changes in one step (m/s)."""
+
+    motor: float
+    """Per unit of throttle."""
+    drag: float
+    """Per m/s."""
+    square_drag: float
+    """Per (m/s)^2, against the motion."""
+    inertia: float
+    """Share of the last change of speed that goes on: the wheels' and the motors' own motion."""
+    turning_drag: float
+    """Per unit of u tan(steering)^2."""
+    turning_push: float
+    """Per unit of v r."""
+
+
+class Turn(NamedTuple):
+    """The next yaw rate, or sideways speed, of the bicycle."""
+
+    steering: float
+    """Per unit of u tan(steering): what the wheels lead to."""
+    target: float
+    """Per unit of u times the steering's target: the hinges turn during the step."""
+    sideways: float
+    """Per m/s of sideways speed."""
+    yawing: float
+    """Per rad/s of yaw rate."""
+
+
+class Jitter(NamedTuple):
+    """Standard deviation of a contact's process noise: a floor and what raises it."""
+
+    floor: float
+    wheel_slip: float
+    """Per m/s between the wheels' target and the speed."""
+    yawing: float
+    """Per rad/s."""
+    steering: float
+    """Per rad that the hinges are from their target."""
+
+
+class CarParameters(NamedTuple):
+    """What calibration finds; SI units, a step of the environment at a time."""
+
+    steering_range: float
+    """Radians at action 1."""
+    steering_rate: float
+    """Share of the way to its target that the steering goes in a step."""
+    steering_jitter: float
+    wheel_speed: float
+    """m/s of the wheels' rim at throttle 1."""
+    drive: Drive
+    yaw: Turn
+    slide: Turn
+    drive_correction: tuple[Monomial, ...]
+    yaw_correction: tuple[Monomial, ...]
+    slide_correction: tuple[Monomial, ...]
+    correction_bound: float
+    """m/s and rad/s a step."""
+    ranges: tuple[float, float, float, float]
+    """Bounds of |u|, |v|, |r| and of |the change of u|; the first three bound the state."""
+    drive_jitter: Jitter
+    yaw_jitter: Jitter
+    slide_jitter: Jitter
+    jitter_correlation: float
+    """Between yaw and slide."""
+    landing_steps: int
+    """The car falls on its wheels at the start: so many steps without grip."""
+    first_steering: float
+    """The two hinges start uniformly within this; the car sees their mean."""
+    walls: bool
+    wall_distance: float
+    """From the arena's middle to the centre of a car that touches a wall."""
+    wall_restitution: float
+    wall_friction: float
+    time_step: float
+    """Seconds."""
+    sub_steps: int
+    """Of the simulator; they decide how a step's displacement weighs the speeds before and after."""
+
+
+class CarState(NamedTuple):
+    """One car. ``steering`` and ``last_change`` are not observed."""
+
+    x: Scalar
+    y: Scalar
+    heading: Scalar
+    u: Scalar
+    v: Scalar
+    r: Scalar
+    steering: Scalar
+    last_change: Scalar
+    """Of ``u``, in the step before."""
+    step: Int[Array, ""]
+
+
+class Car(CMDP):
+    """SafetyCarRun-v0 or SafetyCarCircle-v0 as a JAX CMDP."""
+
+    env_id: str = eqx.field(static=True)
+    task: Task = eqx.field(static=True)
+    length: int = eqx.field(static=True)
+    parameters: CarParameters = eqx.field(static=True)
+    cost_keys: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def name(self) -> str:
+        """The id of the real environment."""
+        return self.env_id
+
+    @property
+    def observation_space(self) -> Box:
+        """Position / 10, velocity, sine and cosine of the yaw, yaw rate / 10, and the task's own."""
+        size = 7 + self.task.extra_observations
+        return Box((-1000.0,) * size, (1000.0,) * size)
+
+    @property
+    def action_space(self) -> Box:
+        """Throttle and steering."""
+        return Box((-1.0, -1.0), (1.0, 1.0))
+
+    @property
+    def cost_names(self) -> tuple[str, ...]:
+        """The keys of ``info`` that are constraints."""
+        return self.cost_keys
+
+    @property
+    def max_episode_steps(self) -> int:
+        """As registered by the package."""
+        return self.length
+
+    def reset(self, key: PRNGKeyArray) -> tuple[CarState, Float[Array, " observation"]]:
+        """At rest, facing away from the direction that pays, the steering a little off."""
+        place, hinges = jax.random.split(key)
+        x, y = self.task.first_position(place)
+        spread = self.parameters.first_steering
+        steering = jax.random.uniform(hinges, (2,), minval=-spread, maxval=spread).mean()
+        zero = jnp.zeros(())
+        first = (1.0 - self.parameters.steering_rate) * steering
+        state = CarState(
+            x, y, self.task.first_heading(x, y), zero, zero, zero, first, zero, jnp.zeros((), jnp.int32)
+        )
+        return state, self.observe(state)
+
+    def step(self, key: PRNGKeyArray, state: CarState, action: Float[Array, " action"]) -> Step:
+        """Throttle and steering for one step; ``key`` draws the contacts' jitter."""
+        control = jnp.clip(action, -1.0, 1.0)
+        moved = move(self.parameters, state, control[0], control[1], jax.random.normal(key, (4,)))
+        vx, vy = world_velocity(moved)
+        motion = Motion(moved.x, moved.y, moved.x - state.x, moved.y - state.y, vx, vy, jnp.zeros(()))
+        cost = cost_vector(self.task.violations(motion), self.task.cost_parts, self.cost_keys)
+        ended = moved.step >= self.length
+        return Step(
+            moved, self.observe(moved), self.task.reward(motion), cost, jnp.zeros((), bool), truncated=ended
+        )
+
+    def observe(self, state: CarState) -> Float[Array, " observation"]:
+        """The observation of a state."""
+        vx, vy = world_velocity(state)
+        place = (0.1 * state.x, 0.1 * state.y, vx, vy)
+        turn = (jnp.sin(state.heading), jnp.cos(state.heading), 0.1 * state.r)
+        return jnp.stack(place + turn + self.task.observation(state.x, state.y))
+
+
+def world_velocity(state: CarState) -> tuple[Scalar, Scalar]:
+    """The velocity in the world's axes."""
+    sine, cosine = jnp.sin(state.heading), jnp.cos(state.heading)
+    return cosine * state.u - sine * state.v, sine * state.u + cosine * state.v
+
+
+def move(
+    p: CarParameters, state: CarState, throttle: Scalar, steer: Scalar, noise: Float[Array, " 4"]
+) -> CarState:
+    """One step of the environment; ``noise`` is standard normal."""
+    target = p.steering_range * steer
+    steering = state.steering + p.steering_rate * (target - state.steering) + p.steering_jitter * noise[3]
+    u, v, r = _next_velocities(p, state, throttle, target)
+    u, v, r = _jitter(p, state, throttle, target, noise, (u, v, r))
+    grip = state.step >= p.landing_steps
+    u, v, r = (jnp.where(grip, after, before) for after, before in ((u, state.u), (v, state.v), (r, state.r)))
+    u, v, r = (jnp.clip(speed, -bound, bound) for speed, bound in zip((u, v, r), p.ranges[:3], strict=True))
+    moved = _displace(p, state, u, v, r)._replace(
+        steering=steering, last_change=jnp.clip(u - state.u, -p.ranges[3], p.ranges[3]), step=state.step + 1
+    )
+    return _touch_wall(p, moved) if p.walls else moved
+
+
+def features(
+    p: CarParameters, state: CarState, throttle: Scalar, target: Scalar
+) -> tuple[dict[str, Scalar], tuple[Scalar, ...], tuple[Scalar, ...]]:
+    """The variables of the corrections, the terms of :class:`Drive` and those of :class:`Turn`, in their order."""
+    u, v, r = (
+        jnp.clip(speed, -bound, bound)
+        for speed, bound in zip((state.u, state.v, state.r), p.ranges[:3], strict=True)
+    )
+    steering = jnp.clip(state.steering, -p.steering_range, p.steering_range)
+    lead = jnp.tan(steering)
+    variables = {
+        "u": u,
+        "v": v,
+        "r": r,
+        "steering": steering,
+        "throttle": throttle,
+        "target": target,
+        "change": state.last_change,
+    }
+    drive = (throttle, -u, -u * jnp.abs(u), state.last_change, -u * lead * lead, v * r)
+    turn = (u * lead, u * target, v, r)
+    return variables, drive, turn
+
+
+def polynomial(monomials: tuple[Monomial, ...], variables: dict[str, Scalar]) -> Scalar:
+    """The sum of the monomials."""
+    total = jnp.zeros(())
+    for product, coefficient in monomials:
+        term = jnp.full((), coefficient)
+        for name in product.split("*"):
+            term = term if name == "1" else term * variables[name]
+        total = total + term
+    return total
+
+
+def _next_velocities(
+    p: CarParameters, state: CarState, throttle: Scalar, target: Scalar
+) -> tuple[Scalar, Scalar, Scalar]:
+    variables, drive, turn = features(p, state, throttle, target)
+
+    def corrected(core: Scalar, monomials: tuple[Monomial, ...]) -> Scalar:
+        correction = polynomial(monomials, variables)
+        return core + jnp.clip(correction, -p.correction_bound, p.correction_bound)
+
+    u = corrected(variables["u"] + _weigh(p.drive, drive), p.drive_correction)
+    v = corrected(_weigh(p.slide, turn), p.slide_correction)
+    r = corrected(_weigh(p.yaw, turn), p.yaw_correction)
+    return u, v, r
+
+
+def _weigh(weights: tuple[float, ...], terms: tuple[Scalar, ...]) -> Scalar:
+    total = weights[0] * terms[0]
+    for weight, term in zip(weights[1:], terms[1:], strict=True):
+        total = total + weight * term
+    return total
+
+
+def _jitter(
+    p: CarParameters,
+    state: CarState,
+    throttle: Scalar,
+    target: Scalar,
+    noise: Float[Array, " 4"],
+    mean: tuple[Scalar, Scalar, Scalar],
+) -> tuple[Scalar, Scalar, Scalar]:
+    causes = (
+        jnp.ones(()),
+        jnp.abs(p.wheel_speed * throttle - state.u),
+        jnp.abs(state.r),
+        jnp.abs(target - state.steering),
+    )
+    common, own = p.jitter_correlation, (1.0 - p.jitter_correlation**2) ** 0.5
+    u, v, r = mean
+    return (
+        u + _weigh(p.drive_jitter, causes) * noise[0],
+        v + _weigh(p.slide_jitter, causes) * noise[1],
+        r + _weigh(p.yaw_jitter, causes) * (common * noise[1] + own * noise[2]),
+    )
+
+
+def _displace(p: CarParameters, state: CarState, u: Scalar, v: Scalar, r: Scalar) -> CarState:
+    """Semi-implicit sub-steps along a straight change of speed weigh the new speed (n + 1) / 2n, the old the rest."""
+    new = (p.sub_steps + 1) / (2 * p.sub_steps)
+    old = 1.0 - new
+    turned = p.time_step * (old * state.r + new * r)
+    forwards = p.time_step * (old * state.u + new * u)
+    sideways = p.time_step * (old * state.v + new * v)
+    middle = state.heading + (p.sub_steps - 1) / (2 * p.sub_steps) * turned
+    sine, cosine = jnp.sin(middle), jnp.cos(middle)
+    return state._replace(
+        x=state.x + cosine * forwards - sine * sideways,
+        y=state.y + sine * forwards + cosine * sideways,
+        heading=state.heading + turned,
+        u=u,
+        v=v,
+        r=r,
+    )
+
+
+def _touch_wall(p: CarParameters, state: CarState) -> CarState:
+    """A wall stops the car's centre, returns some of its speed and rubs off some along it."""
+    nx, ny = nearest_wall(state.x, state.y)
+    vx, vy = world_velocity(state)
+    outwards, along = nx * vx + ny * vy, -ny * vx + nx * vy
+    depth = nx * state.x + ny * state.y - p.wall_distance
+    pushed = jnp.where(depth > 0.0, jnp.maximum(0.0, (1.0 + p.wall_restitution) * outwards), 0.0)
+    rubbed = jnp.clip(along, -p.wall_friction * pushed, p.wall_friction * pushed)
+    vx, vy = vx - pushed * nx + rubbed * ny, vy - pushed * ny - rubbed * nx
+    sine, cosine = jnp.sin(state.heading), jnp.cos(state.heading)
+    inside = jnp.maximum(depth, 0.0)
+    return state._replace(
+        x=state.x - inside * nx,
+        y=state.y - inside * ny,
+        u=cosine * vx + sine * vy,
+        v=-sine * vx + cosine * vy,
+    )
