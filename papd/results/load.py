@@ -48,7 +48,7 @@ def load(*paths: str | os.PathLike[str], keep: Sequence[str] = ()) -> pd.DataFra
     A path is a run directory or a folder with runs at any depth. Columns: ``run`` (its name), ``seed``, every
     configuration field that differs between the runs or is named in ``keep``, then the metrics. A field that
     has a metric's name becomes ``config.<name>``. What all runs share is in ``frame.attrs["config"]``. A run
-    that is still being written counts as far as it is; a damaged one is left out with a warning that names it.
+    that is still being written counts as far as it is; a damaged one is left out with a warning naming it.
     """
     runs = load_runs(*paths)
     differing = differences([run.config for run in runs])
