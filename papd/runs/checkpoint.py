@@ -28,17 +28,19 @@ MARK = "papd"
 Tree = TypeVar("Tree")
 
 
-def save_tree(path: Path, tree: Any, meta: Mapping[str, Any]) -> None:
-    """Write the arrays of ``tree``, and ``meta`` (JSON values), to the file ``path``, atomically."""
+def save_tree(
+    path: Path, tree: Any, meta: Mapping[str, Any], beside: Mapping[str, Any] | None = None
+) -> None:
+    """Write the arrays of ``tree``, and ``meta`` (JSON values), to the file ``path``, atomically.
+
+    ``beside`` are further named trees in the same file, for :func:`load_beside`.
+    """
     arrays: dict[str, np.ndarray] = {}
-    kinds: dict[str, str] = {}
-    for name, leaf in _named_leaves(tree):
-        array, kinds[name] = _to_numpy(name, leaf)
-        arrays[name] = np.asarray(
-            array, order="C"
-        )  # safetensors writes a transposed array's memory as it lies.
+    kinds = _pack(tree, "", arrays)
+    others = {name: _pack(other, f"{name}/", arrays) for name, other in (beside or {}).items()}
     header = json.dumps(
-        {"format": FORMAT, "papd": papd.__version__, "kinds": kinds, "meta": dict(meta)}, sort_keys=True
+        {"format": FORMAT, "papd": papd.__version__, "kinds": kinds, "beside": others, "meta": dict(meta)},
+        sort_keys=True,
     )
     metadata = {MARK: header, "sha256": _checksum(header, arrays)}
     write_atomic(path, safetensors.numpy.save(arrays, metadata=metadata))
@@ -50,7 +52,30 @@ def load_tree(path: Path, template: Tree) -> tuple[Tree, dict[str, Any]]:
     Anything that does not fit raises a :class:`RunError` that names the file and the leaf.
     """
     header, arrays = _read(path)
-    kinds: dict[str, str] = header["kinds"]
+    return _unpack(path, header["kinds"], "", arrays, template), header["meta"]
+
+
+def load_beside(path: Path, name: str, template: Tree) -> Tree:
+    """Read the tree that :func:`save_tree` put beside the main one under ``name``."""
+    header, arrays = _read(path)
+    if name not in header["beside"]:
+        raise RunError(f"{path} has no {name}")
+    return _unpack(path, header["beside"][name], f"{name}/", arrays, template)
+
+
+def _pack(tree: Any, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    """Put the leaves of ``tree`` among ``arrays``; their kinds by name are returned."""
+    kinds: dict[str, str] = {}
+    for name, leaf in _named_leaves(tree):
+        array, kinds[name] = _to_numpy(name, leaf)
+        # safetensors writes a transposed array's memory as it lies.
+        arrays[prefix + name] = np.asarray(array, order="C")
+    return kinds
+
+
+def _unpack(
+    path: Path, kinds: Mapping[str, str], prefix: str, arrays: Mapping[str, np.ndarray], template: Tree
+) -> Tree:
     names = [name for name, _ in _named_leaves(template)]
     missing = sorted(set(names) - set(kinds))
     foreign = sorted(set(kinds) - set(names))
@@ -58,10 +83,11 @@ def load_tree(path: Path, template: Tree) -> tuple[Tree, dict[str, Any]]:
         which = f"has no {missing[0]}" if missing else f"has {foreign[0]}, which the configuration has not"
         raise RunError(f"{path} {which}: it belongs to another configuration")
     leaves = [
-        _from_numpy(f"{path}: {name}", arrays[name], kinds[name], leaf)
+        _from_numpy(f"{path}: {name}", arrays[prefix + name], kinds[name], leaf)
         for name, leaf in _named_leaves(template)
     ]
-    return jax.tree.unflatten(jax.tree.structure(template), leaves), header["meta"]
+    tree: Tree = jax.tree.unflatten(jax.tree.structure(template), leaves)
+    return tree
 
 
 def read_meta(path: Path) -> dict[str, Any]:
@@ -145,12 +171,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         arrays = safetensors.numpy.load(data)
         intact = metadata["sha256"] == _checksum(metadata[MARK], arrays)
-        intact = intact and set(header["kinds"]) == set(arrays)
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+        intact = intact and _names(header) == set(arrays)
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path} is damaged or truncated") from error
     if not intact:
         raise RunError(f"{path} is damaged: its checksum does not fit its contents")
     return header, arrays
+
+
+def _names(header: Mapping[str, Any]) -> set[str]:
+    """The arrays that a header speaks of."""
+    return {
+        *header["kinds"],
+        *(f"{name}/{leaf}" for name, kinds in header["beside"].items() for leaf in kinds),
+    }
 
 
 def _checksum(header: str, arrays: Mapping[str, np.ndarray]) -> str:

@@ -34,12 +34,18 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, (json.dumps(value, indent=2, allow_nan=True) + "\n").encode())
 
 
+def read_bytes(path: Path) -> bytes:
+    """The contents of a file, or a :class:`RunError`."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {reason(error)}") from error
+
+
 def read_json(path: Path) -> Any:
     """Read a JSON file; a missing, foreign or damaged one is a :class:`RunError`."""
     try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {reason(error)}") from error
+        return json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise RunError(f"{path} is no valid JSON: {error}") from error
 

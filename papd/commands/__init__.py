@@ -1,0 +1,1 @@
+"""The subcommands of ``papd``: a module each, with ``Options`` and ``main(words) -> exit status``."""
