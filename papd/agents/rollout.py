@@ -1,0 +1,170 @@
+"""Experience: playing a policy in an environment, as a batch to learn from and the episodes that ended in it.
+
+An iteration is either whole episodes (the paper's framework) or a fixed number of steps with automatic reset. In both
+the mean return and cost are those of whole episodes; steps of an unfinished one are learned from, never counted.
+"""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
+
+from papd.agents.hyper import Hyper
+from papd.agents.networks import Policy, to_environment
+from papd.envs.cmdp import CMDP, State
+
+
+class Batch(eqx.Module):
+    """Steps in time-major order. ``ended`` is terminated or truncated; rows that are not ``valid`` never happened."""
+
+    observation: Float[Array, "T N observation"]
+    action: Float[Array, "T N action"] | Int[Array, "T N"]
+    reward: Float[Array, "T N"]
+    cost: Float[Array, "T N m"]
+    next_observation: Float[Array, "T N observation"]
+    terminated: Bool[Array, "T N"]
+    ended: Bool[Array, "T N"]
+    valid: Bool[Array, "T N"]
+
+    def signals(self) -> Float[Array, "T N k"]:
+        """Reward and costs side by side."""
+        return jnp.concatenate([self.reward[:, :, None], self.cost], axis=2)
+
+
+class Episodes(eqx.Module):
+    """The whole episodes of an iteration, and the steps taken in it. Means of no episode are NaN."""
+
+    count: Int32[Array, ""]
+    steps: Int32[Array, ""]
+    return_mean: Float[Array, ""]
+    cost_mean: Float[Array, " m"]
+
+
+class Player(eqx.Module):
+    """Environments in the middle of their episodes, with what each episode has collected so far."""
+
+    state: State
+    observation: Float[Array, "N observation"]
+    alive: Bool[Array, " N"]
+    total_return: Float[Array, " N"]
+    total_cost: Float[Array, "N m"]
+
+
+def start(env: CMDP, key: PRNGKeyArray, count: int) -> Player:
+    """``count`` environments at the beginning of an episode."""
+    state, observation = jax.vmap(env.reset)(jax.random.split(key, count))
+    zeros = jnp.zeros(count)
+    costs = jnp.zeros((count, len(env.cost_names)))
+    return Player(state, observation, jnp.ones(count, bool), zeros, costs)
+
+
+def initial_player(env: CMDP, hyper: Hyper, key: PRNGKeyArray) -> Player | None:
+    """What the first iteration begins with: nothing, where iterations are whole episodes."""
+    return None if hyper.rollout == "episodes" else start(env, key, hyper.num_envs)
+
+
+def collect(
+    env: CMDP, policy: Policy, hyper: Hyper, player: Player | None, key: PRNGKeyArray
+) -> tuple[Player | None, Batch, Episodes]:
+    """The experience of one iteration."""
+    if player is None:
+        batch, episodes = _whole_episodes(env, policy, hyper, key)
+        return None, batch, episodes
+    steps = hyper.steps_per_iteration // hyper.num_envs
+    player, (batch, totals) = _play(env, policy, player, key, steps, auto_reset=True)
+    return player, batch, summarise(batch, *totals)
+
+
+def rounds_of(hyper: Hyper) -> tuple[int, int]:
+    """How the episodes of an iteration are played: so many rounds of so many side by side."""
+    count = min(hyper.num_envs, hyper.episodes_per_iteration)
+    return math.ceil(hyper.episodes_per_iteration / count), count
+
+
+def _whole_episodes(env: CMDP, policy: Policy, hyper: Hyper, key: PRNGKeyArray) -> tuple[Batch, Episodes]:
+    rounds, count = rounds_of(hyper)
+
+    def one_round(item: tuple[PRNGKeyArray, Int[Array, ""]]) -> tuple[Batch, tuple[Array, Array]]:
+        round_key, number = item
+        reset_key, play_key = jax.random.split(round_key)
+        player = start(env, reset_key, count)
+        wanted = number * count + jnp.arange(count) < hyper.episodes_per_iteration
+        player = eqx.tree_at(lambda p: p.alive, player, wanted)
+        return _play(env, policy, player, play_key, env.max_episode_steps, auto_reset=False)[1]
+
+    if rounds == 1:
+        batch, totals = one_round((key, jnp.int32(0)))
+        return batch, summarise(batch, *totals)
+    played = jax.lax.map(one_round, (jax.random.split(key, rounds), jnp.arange(rounds)))
+    merge = lambda x: jnp.moveaxis(x, 0, 1).reshape(x.shape[1], rounds * count, *x.shape[3:])  # noqa: E731
+    batch, totals = jax.tree.map(merge, played)
+    return batch, summarise(batch, *totals)
+
+
+def _play(
+    env: CMDP, policy: Policy, player: Player, key: PRNGKeyArray, steps: int, *, auto_reset: bool
+) -> tuple[Player, tuple[Batch, tuple[Array, Array]]]:
+    """Step every environment ``steps`` times; an ended one starts again, or stands still, invalid."""
+    count = player.alive.shape[0]
+
+    def step(player: Player, key: PRNGKeyArray) -> tuple[Player, tuple[Batch, tuple[Array, Array]]]:
+        action_keys, step_keys, reset_key = _three(key, count)
+        action = jax.vmap(policy.sample)(action_keys, player.observation)
+        sent = jax.vmap(lambda a: to_environment(env.action_space, a))(action)
+        outcome = jax.vmap(env.step)(step_keys, player.state, sent)
+        valid = player.alive
+        ended = (outcome.terminated | outcome.truncated) & valid
+        total_return = player.total_return + jnp.where(valid, outcome.reward, 0.0)
+        total_cost = player.total_cost + jnp.where(valid[:, None], outcome.cost, 0.0)
+        row = Batch(
+            observation=player.observation,
+            action=action,
+            reward=jnp.where(valid, outcome.reward, 0.0),
+            cost=jnp.where(valid[:, None], outcome.cost, 0.0),
+            next_observation=_where(valid, outcome.observation, player.observation),
+            terminated=outcome.terminated & valid,
+            ended=ended,
+            valid=valid,
+        )
+        reached = Player(outcome.state, outcome.observation, valid, total_return, total_cost)
+        if auto_reset:
+            following = jax.tree.map(
+                lambda new, old: _where(ended, new, old), start(env, reset_key, count), reached
+            )
+        else:
+            stays = eqx.tree_at(lambda p: p.alive, player, player.alive & ~ended)
+            moved = eqx.tree_at(lambda p: p.alive, reached, reached.alive & ~ended)
+            following = jax.tree.map(lambda new, old: _where(valid, new, old), moved, stays)
+        return following, (row, (total_return, total_cost))
+
+    return jax.lax.scan(step, player, jax.random.split(key, steps))
+
+
+def summarise(batch: Batch, total_return: Float[Array, "T N"], total_cost: Float[Array, "T N m"]) -> Episodes:
+    """Means over the episodes that ended in the batch; the totals run from each episode's beginning."""
+    count = jnp.sum(batch.ended, dtype=jnp.int32)
+    weight = batch.ended.astype(total_return.dtype)
+    return Episodes(
+        count=count,
+        steps=jnp.sum(batch.valid, dtype=jnp.int32),
+        return_mean=jnp.sum(total_return * weight) / count,
+        cost_mean=jnp.sum(total_cost * weight[:, :, None], axis=(0, 1)) / count,
+    )
+
+
+def is_finite(batch: Batch) -> Bool[Array, ""]:
+    """Whether the environment gave nothing but numbers."""
+    parts = (batch.observation, batch.next_observation, batch.reward, batch.cost)
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(part)) for part in parts]))
+
+
+def _three(key: PRNGKeyArray, count: int) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
+    keys = jax.random.split(key, 2 * count + 1)
+    return keys[:count], keys[count:-1], keys[-1]
+
+
+def _where(mask: Bool[Array, " N"], new: Array, old: Array) -> Array:
+    """Rows of ``new`` where the mask holds, of ``old`` elsewhere."""
+    return jnp.where(mask.reshape(mask.shape + (1,) * (new.ndim - 1)), new, old)
