@@ -15,6 +15,10 @@ FORMAT = 1
 _CHECKPOINT = re.compile(r"\d{8}\.safetensors")
 
 
+class RunStoppedError(RunError):
+    """A run that began and could not go on; its last good checkpoint is on disk."""
+
+
 class RunFolder(NamedTuple):
     """The files of one run."""
 
@@ -116,9 +120,16 @@ class RunFolder(NamedTuple):
             )
         return dict(values)
 
-    def merge_summary(self, values: dict[str, Any]) -> dict[str, Any]:
+    def read_summary(self) -> dict[str, Any]:
+        """The values of ``summary.json``, none before it is written."""
+        values: Any = read_json(self.summary) if self.summary.exists() else {}
+        if not isinstance(values, dict):
+            raise RunError(f"{self.summary} is no summary of a run")
+        return values
+
+    def add_to_summary(self, values: dict[str, Any]) -> dict[str, Any]:
         """Put ``values`` over what ``summary.json`` holds, and return all of it."""
-        summary = {**(read_json(self.summary) if self.summary.exists() else {}), **values}
+        summary = {**self.read_summary(), **values}
         write_json(self.summary, summary)
         return summary
 

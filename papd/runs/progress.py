@@ -35,8 +35,12 @@ class Progress(abc.ABC):
 class Goal:
     """Where a run is going, and when it gets there at the speed it had since it (re)started."""
 
-    def __init__(self, name: str, steps: int, limits: Sequence[float], done: int = 0):
+    def __init__(self, name: str, steps: int, limits: Sequence[float]):
         self.name, self.steps, self.limits = name, steps, tuple(limits)
+        self.begin(0)
+
+    def begin(self, done: int) -> None:
+        """It (re)starts now, with so many steps done."""
         self._started, self._done = time.monotonic(), done
 
     def seconds_left(self, env_steps: int) -> float:

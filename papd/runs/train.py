@@ -6,12 +6,11 @@ A checkpoint is the agent's whole train state, the best policy so far and the po
 cutting ``metrics.csv`` back to it. An iteration is a function of the state: a resumed run repeats what was lost.
 """
 
-import contextlib
 import json
 import math
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from types import FrameType
 from typing import Any, Protocol
@@ -22,8 +21,8 @@ import numpy as np
 from papd.errors import EnvironmentFault, RunError
 from papd.runs.checkpoint import load_beside, load_tree, save_tree
 from papd.runs.config import RunConfig
-from papd.runs.files import remove_leftovers
-from papd.runs.folder import RunFolder
+from papd.runs.files import remove_leftovers, write_json
+from papd.runs.folder import RunFolder, RunStoppedError
 from papd.runs.logs import Log
 from papd.runs.metrics import MetricsFile, Row, last_tenth, read_metrics
 from papd.runs.progress import Progress
@@ -43,10 +42,6 @@ class Trainable(Protocol):
     def iterate(self) -> Row:
         """One iteration."""
         ...
-
-
-class RunStoppedError(RunError):
-    """A run that began and could not go on; its last good checkpoint is on disk."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +115,10 @@ class Run:
         folder: RunFolder,
         config: RunConfig,
         agent: Trainable,
-        *,
-        logs: Sequence[Log] = (),
         progress: Progress,
     ):
-        self.folder, self.config, self.agent = folder, config, agent
-        self.logs, self.progress = list(logs), progress
+        self.folder, self.config, self.agent, self.progress = folder, config, agent, progress
+        self.logs: list[Log] = []
         self.position, self._best_policy, self._metrics = self._load()
         self._faults_before = self.position.faults
         self._saved = self.position.iteration
@@ -174,11 +167,10 @@ class Run:
             self.save()
 
     def close(self) -> None:
-        """Close files, logs and the display."""
+        """Close the files and the logs."""
         self._metrics.close()
         for log in self.logs:
             log.close()
-        self.progress.close()
 
     def _load(self) -> tuple[Position, Any, MetricsFile]:
         """Where the newest usable checkpoint left off, or the beginning."""
@@ -198,6 +190,10 @@ class Run:
         path = self.folder.checkpoint(iteration)
         state, meta = load_tree(path, self.agent.state)
         best = load_beside(path, "best", self.agent.state.learner.policy)
+        if "position" not in meta:
+            raise RunError(
+                f"{path} was written by agent.save(): papd.load({str(self.folder.path)!r}) goes on with it"
+            )
         if meta.get("identity") != self.config.identity():
             raise RunError(f"{path} belongs to another configuration than {self.folder.config}")
         return state, best, Position.from_meta(meta), MetricsFile(self.folder.metrics, iteration)
@@ -248,22 +244,23 @@ def train(run: Run, stop: Stop) -> bool:
     return run.position.env_steps >= run.config.steps
 
 
-def summarise(run: Run, status: str) -> dict[str, Any]:
+def summarise(run: Run, status: str, **more: Any) -> dict[str, Any]:
     """Write ``summary.json``: how far, the means of the last tenth of training, the best policy."""
     rows = read_metrics(run.folder.metrics)
     position = run.position
     best = asdict(position.best) if position.best.iteration else None
-    return run.folder.merge_summary(
-        {
-            "status": status,
-            "iterations": position.iteration,
-            "env_steps": position.env_steps,
-            "wall_seconds": position.seconds,
-            "cost_limit": list(run.config.cost_limit),
-            "last_tenth": last_tenth(rows),
-            "best": best,
-        }
-    )
+    summary = {
+        "status": status,
+        **more,
+        "iterations": position.iteration,
+        "env_steps": position.env_steps,
+        "wall_seconds": position.seconds,
+        "cost_limit": list(run.config.cost_limit),
+        "last_tenth": last_tenth(rows),
+        "best": best,
+    }
+    write_json(run.folder.summary, summary)
+    return summary
 
 
 def _score(row: Row, limits: tuple[float, ...]) -> Best:
@@ -280,12 +277,3 @@ def _score(row: Row, limits: tuple[float, ...]) -> Best:
 def _copy(tree: Any) -> Any:
     """Values that stay when the agent gives its buffers away."""
     return jax.tree.map(lambda leaf: np.array(leaf), tree)
-
-
-@contextlib.contextmanager
-def closing(run: Run) -> Any:
-    """Close the run's files whatever happens."""
-    try:
-        yield run
-    finally:
-        run.close()

@@ -1,0 +1,95 @@
+"""The ``papd`` command: finds the subcommand, and tells a user's mistake in one line. It imports nothing heavy."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import papd
+from papd.errors import ConfigError, PapdError, nearest
+from papd.runs.folder import RunStoppedError
+
+
+class Command(NamedTuple):
+    """A subcommand: where it lives, and the module of the library that it needs."""
+
+    name: str
+    summary: str
+    needs: str = "papd"
+
+    @property
+    def module(self) -> str:
+        """The module whose ``main`` it is."""
+        return f"papd.commands.{self.name}"
+
+    def exists(self) -> bool:
+        """Whether this installation has it."""
+        return all(importlib.util.find_spec(name) is not None for name in (self.module, self.needs))
+
+
+COMMANDS = (
+    Command("train", "train a safe agent, or go on where a run stopped"),
+    Command("eval", "play episodes with a run's policy: return and cost with intervals, a video"),
+    Command("report", "one self-contained HTML page about any runs", "papd.results.report"),
+    Command("sweep", "many runs from one file, over cores or a cluster", "papd.runs.sweep"),
+    Command("paper", "the paper's figures and tables, run again", "papd.results.paper"),
+    Command("theory", "Algorithm 1 and the theorems, checked by machine", "papd.results.theory"),
+    Command("fidelity", "how true the twins are to the real simulator", "papd.results.fidelity"),
+    Command("bench", "how fast this machine learns and steps", "papd.results.bench"),
+    Command("envs", "the environments, with spaces, episode length and costs"),
+    Command("completion", "a completion script for your shell"),
+)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run a command line and exit with its status."""
+    sys.exit(run(sys.argv[1:] if words is None else words))
+
+
+def run(words: Sequence[str]) -> int:
+    """Run a command line: 0 for success, 1 for a run that could not go on, 2 for a mistake of the user's."""
+    try:
+        return _dispatch(words)
+    except PapdError as error:
+        print(f"papd: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1 if isinstance(error, RunStoppedError) else 2
+    except KeyboardInterrupt:
+        print("papd: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # The reader has gone: papd envs | head -1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if words else 2
+    if words[0] in ("-V", "--version"):
+        print(f"papd {papd.__version__}")
+        return 0
+    offered = {command.name: command for command in COMMANDS if command.exists()}
+    if words[0] not in offered:
+        what = "option" if words[0].startswith("-") else "command"
+        raise ConfigError(f"unknown {what} {words[0]!r}{nearest(words[0], offered)}")
+    status: int = importlib.import_module(offered[words[0]].module).main(words[1:])
+    sys.stdout.flush()
+    return status
+
+
+def usage() -> str:
+    """What ``papd --help`` prints."""
+    lines = [f"  {command.name:<11} {command.summary}" for command in COMMANDS if command.exists()]
+    return "\n".join(
+        [
+            "usage: papd COMMAND [OPTIONS]",
+            "",
+            "Safe reinforcement learning whose learning rate follows the Lagrange multiplier.",
+            "",
+            *lines,
+            "",
+            "papd COMMAND --help tells a command's options; papd --version the version.",
+        ]
+    )

@@ -1,0 +1,50 @@
+"""Plain text for people: small tables, numbers and intervals."""
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, the first to the left, the others to the right; a rule under the head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join(
+        line.rstrip() for line in [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+    )
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with so many digits, or a dash."""
+    return "-" if value is None or math.isnan(value) else f"{value:,.{digits}f}"
+
+
+def interval(values: dict[str, float], digits: int = 1) -> str:
+    """``564.1 [560.2, 567.9]``."""
+    return f"{values['estimate']:.{digits}f} [{values['low']:.{digits}f}, {values['high']:.{digits}f}]"
+
+
+def print_json(value: Any) -> None:
+    """JSON that every reader takes: what is no finite number becomes null."""
+    print(json.dumps(_finite(value), indent=2))
+
+
+def note(text: str) -> None:
+    """A word beside the result, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
