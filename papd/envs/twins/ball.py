@@ -1,7 +1,8 @@
-"""The Ball: a sphere pushed by a horizontal force, rolling on the floor. Bullet's own equations, sub-step by sub-step.
+"""The Ball: a sphere pushed by a horizontal force, rolling on the floor, sometimes thrown back by a wall.
 
-Bullet damps a velocity w by k w (1 + |w|), linear and angular alike; the floor's friction keeps the sphere rolling
-and opposes it with the rolling friction; a wall pushes out what has entered it.
+Bullet's own equations, sub-step by sub-step. It damps a velocity w by k w (1 + |w|), linear and angular alike, and the
+floor's friction keeps the sphere rolling: with 2/5 m r^2, an impulse j on the rim changes the velocity by j and the
+rolling velocity by 5/2 j, so both meet at (5/2 v + s) / (7/2). Rolling friction takes a constant share of that.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from papd.envs.cmdp import CMDP, Box, Step
-from papd.envs.twins.tasks import Motion, Scalar, Task, cost_vector
+from papd.envs.twins.tasks import Motion, Scalar, Task, cost_vector, length
 
 _GRAVITY = 9.81
 _TINY = 1e-9
@@ -20,28 +21,27 @@ _TINY = 1e-9
 class BallParameters(NamedTuple):
     """What calibration finds; SI units."""
 
-    mass: float
+    acceleration: float
+    """Of the free ball at action 1, on each axis: force / mass."""
     radius: float
-    force: float
-    """Newton at action 1, on each axis."""
     linear_damping: float
     angular_damping: float
     rolling_friction: float
     """Metres: the torque against rolling is this times the weight."""
-    sliding_friction: float
-    """Of the floor."""
-    spinning_friction: float
-    """Metres: the torque against spin about the vertical is this times the weight."""
+    crowding: float
+    """The floor's contact holds up to four points of the ball's track; where it does, rolling friction is more by this share."""
+    crowding_speeds: tuple[float, float, float]
+    """m/s: where that begins, is strongest and ends."""
+    walls: bool
     wall_distance: float
     """From the arena's middle to the centre of a ball that touches a wall."""
     wall_recovery: float
-    """Share of the penetration of a wall that one sub-step undoes; that speed is kept: it is the bounce."""
+    """Share of its penetration of a wall that one sub-step undoes; that speed is kept: it is the bounce."""
     wall_friction: float
     sub_step: float
     """Seconds."""
     sub_steps: int
     """In a step of the environment."""
-    walls: bool
 
 
 class BallState(NamedTuple):
@@ -55,6 +55,8 @@ class BallState(NamedTuple):
     spin_y: Scalar
     spin_z: Scalar
     """Angular velocity about the vertical times the radius."""
+    flight: Scalar
+    """Seconds until it is back on the floor, after a wall threw it up."""
     step: Int[Array, ""]
 
 
@@ -97,14 +99,14 @@ class Ball(CMDP):
         """At rest, where the task puts it."""
         x, y = self.task.first_position(key)
         zero = jnp.zeros(())
-        state = BallState(x, y, zero, zero, zero, zero, zero, jnp.zeros((), jnp.int32))
+        state = BallState(x, y, zero, zero, zero, zero, zero, zero, jnp.zeros((), jnp.int32))
         return state, self.observe(state)
 
     def step(self, key: PRNGKeyArray, state: BallState, action: Float[Array, " action"]) -> Step:
-        """Deterministic: ``key`` decides nothing."""
+        """Deterministic, as the real one: ``key`` decides nothing."""
         push = jnp.clip(action, -1.0, 1.0)
         moved = move(self.parameters, state, push[0], push[1])
-        effort = -0.5 * jnp.hypot(push[0], push[1])
+        effort = -0.5 * length(push[0], push[1])
         motion = Motion(moved.x, moved.y, moved.x - state.x, moved.y - state.y, moved.vx, moved.vy, effort)
         cost = cost_vector(self.task.violations(motion), self.task.cost_parts, self.cost_keys)
         ended = moved.step >= self.length
@@ -120,88 +122,111 @@ class Ball(CMDP):
         return jnp.stack(own + spin + self.task.observation(state.x, state.y))
 
 
-def move(parameters: BallParameters, state: BallState, push_x: Scalar, push_y: Scalar) -> BallState:
+def move(p: BallParameters, state: BallState, push_x: Scalar, push_y: Scalar) -> BallState:
     """One step of the environment."""
-    force = parameters.force / parameters.mass
-    for _ in range(parameters.sub_steps):
-        state = _sub_step(parameters, state, force * push_x, force * push_y)
-    return state._replace(step=state.step + 1)
-
-
-def _sub_step(p: BallParameters, state: BallState, push_x: Scalar, push_y: Scalar) -> BallState:
-    dt = p.sub_step
-    x, y = state.x, state.y
-    damping = p.linear_damping * (1.0 + jnp.sqrt(state.vx**2 + state.vy**2 + _TINY))
-    vx = state.vx + dt * (push_x - damping * state.vx)
-    vy = state.vy + dt * (push_y - damping * state.vy)
-    turning = jnp.sqrt(state.spin_x**2 + state.spin_y**2 + state.spin_z**2 + _TINY) / p.radius
-    slowing = 1.0 - dt * p.angular_damping * (1.0 + turning)
-    moved = state._replace(
-        vx=vx,
-        vy=vy,
-        spin_x=slowing * state.spin_x,
-        spin_y=slowing * state.spin_y,
-        spin_z=slowing * state.spin_z,
-    )
-    moved = _touch_floor(p, moved)
-    if p.walls:
-        moved = _touch_wall(p, moved, x, y)
-    return moved._replace(x=x + dt * moved.vx, y=y + dt * moved.vy)
-
-
-def _touch_floor(p: BallParameters, state: BallState) -> BallState:
-    """Friction brings velocity and spin together, as far as it can; rolling friction takes its share of both.
-
-    A sphere has 2/5 m r^2: an impulse j on the rim changes the velocity by j and the rolling velocity by 5/2 j.
-    """
-    rolling_x = (2.5 * state.vx + state.spin_x) / 3.5
-    rolling_y = (2.5 * state.vy + state.spin_y) / 3.5
-    speed = jnp.sqrt(rolling_x**2 + rolling_y**2 + _TINY)
-    lost = p.rolling_friction * _GRAVITY * p.sub_step / (1.4 * p.radius)
-    kept = jnp.maximum(0.0, 1.0 - lost / speed)
-    rolling_x, rolling_y = kept * rolling_x, kept * rolling_y
+    step = state.step + 1
     if not p.walls:
-        return state._replace(vx=rolling_x, vy=rolling_y, spin_x=rolling_x, spin_y=rolling_y)
-    impulse_x, impulse_y = rolling_x - state.vx, rolling_y - state.vy
-    wanted = jnp.sqrt(impulse_x**2 + impulse_y**2 + _TINY)
-    share = jnp.minimum(1.0, p.sliding_friction * _GRAVITY * p.sub_step / wanted)
-    spin_lost = p.spinning_friction * _GRAVITY * p.sub_step / (0.4 * p.radius)
-    return state._replace(
-        vx=state.vx + share * impulse_x,
-        vy=state.vy + share * impulse_y,
-        spin_x=state.spin_x + share * (rolling_x - state.spin_x),
-        spin_y=state.spin_y + share * (rolling_y - state.spin_y),
-        spin_z=state.spin_z - jnp.clip(state.spin_z, -spin_lost, spin_lost),
+        vx, vy, dx, dy = _roll(p, state.vx, state.vy, push_x, push_y)
+        return state._replace(x=state.x + dx, y=state.y + dy, vx=vx, vy=vy, spin_x=vx, spin_y=vy, step=step)
+    flying = state.flight > 0.5 * p.sub_step * p.sub_steps
+    landed_x, landed_y = (2.5 * state.vx + state.spin_x) / 3.5, (2.5 * state.vy + state.spin_y) / 3.5
+    vx, vy, dx, dy = _roll(p, landed_x, landed_y, push_x, push_y)
+    fx, fy, fdx, fdy = _fly(p, state.vx, state.vy, push_x, push_y)
+    turning = length(state.spin_x, state.spin_y) / p.radius
+    spin_kept = 1.0 - p.sub_step * p.sub_steps * p.angular_damping * (1.0 + turning)
+    moved = state._replace(
+        x=state.x + jnp.where(flying, fdx, dx),
+        y=state.y + jnp.where(flying, fdy, dy),
+        vx=jnp.where(flying, fx, vx),
+        vy=jnp.where(flying, fy, vy),
+        spin_x=jnp.where(flying, spin_kept * state.spin_x, vx),
+        spin_y=jnp.where(flying, spin_kept * state.spin_y, vy),
+        spin_z=spin_kept * state.spin_z,
+        flight=jnp.maximum(0.0, state.flight - p.sub_step * p.sub_steps),
+        step=step,
     )
+    return _touch_wall(p, state, moved)
 
 
-def _touch_wall(p: BallParameters, state: BallState, x: Scalar, y: Scalar) -> BallState:
-    """The wall of the octagon that is nearest pushes the ball out, and rubs along it and on its rolling."""
-    nx, ny = nearest_wall(x, y)
-    depth = nx * x + ny * y - p.wall_distance
-    outwards = nx * state.vx + ny * state.vy
-    bounce = -p.wall_recovery * depth / p.sub_step
-    pushed = jnp.where(depth > 0.0, jnp.maximum(0.0, outwards - bounce), 0.0)
-    along = -ny * state.vx + nx * state.vy
-    sliding = along + state.spin_z
-    climbing = nx * state.spin_x + ny * state.spin_y
-    slip = jnp.sqrt(sliding**2 + climbing**2 + _TINY)
+def _roll(
+    p: BallParameters, vx: Scalar, vy: Scalar, push_x: Scalar, push_y: Scalar
+) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    """The velocity after a step of rolling, and the displacement."""
+    dt = p.sub_step
+    speed = jnp.sqrt(vx * vx + vy * vy + _TINY)
+    lost = p.rolling_friction * _GRAVITY * dt / (1.4 * p.radius) * _crowded(p, speed)
+    gained = dt * p.acceleration * 2.5 / 3.5
+    # Both velocities of the rim are damped; 5/2 of the linear and 1 of the angular one make 7/2 of the common one.
+    constant = 1.0 - dt * (2.5 * p.linear_damping + p.angular_damping) / 3.5
+    growing = dt * (2.5 * p.linear_damping + p.angular_damping / p.radius) / 3.5
+    dx, dy = jnp.zeros(()), jnp.zeros(())
+    for _ in range(p.sub_steps):
+        damped = constant - growing * speed
+        vx, vy = damped * vx + gained * push_x, damped * vy + gained * push_y
+        free = jnp.sqrt(vx * vx + vy * vy + _TINY)
+        speed = jnp.maximum(0.0, free - lost)
+        vx, vy = vx * (speed / free), vy * (speed / free)
+        dx, dy = dx + dt * vx, dy + dt * vy
+    return vx, vy, dx, dy
+
+
+def _crowded(p: BallParameters, speed: Scalar) -> Scalar:
+    if p.crowding == 0.0:
+        return jnp.ones(())
+    begins, most, ends = p.crowding_speeds
+    rise, fall = (speed - begins) / (most - begins), (ends - speed) / (ends - most)
+    return 1.0 + p.crowding * jnp.maximum(0.0, jnp.minimum(rise, fall))
+
+
+def _fly(
+    p: BallParameters, vx: Scalar, vy: Scalar, push_x: Scalar, push_y: Scalar
+) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    """The same without the floor."""
+    time, n = p.sub_step * p.sub_steps, p.sub_steps
+    kept = 1.0 - time * p.linear_damping * (1.0 + length(vx, vy))
+    after_x, after_y = kept * vx + time * p.acceleration * push_x, kept * vy + time * p.acceleration * push_y
+    old, new = time * (n - 1) / (2 * n), time * (n + 1) / (2 * n)
+    return after_x, after_y, old * vx + new * after_x, old * vy + new * after_y
+
+
+def _touch_wall(p: BallParameters, before: BallState, after: BallState) -> BallState:
+    """The nearest wall of the octagon throws back what crossed it in this step.
+
+    The sub-step at whose end the ball is first inside decides how deep it is, and so how fast it is pushed out.
+    Friction at the wall acts along it, against sliding and spin about the vertical, and upwards, against rolling
+    on: that throws the ball up for a while, free of the floor.
+    """
+    nx, ny = nearest_wall(after.x, after.y)
+    outwards, along = nx * after.vx + ny * after.vy, nx * after.vy - ny * after.vx
+    outside = nx * after.x + ny * after.y - p.wall_distance
+    hit = (outside > 0.0) & (outwards > 0.0)
+    time_outside = outside / jnp.maximum(outwards, _TINY)
+    time_left = p.sub_step * jnp.floor(time_outside / p.sub_step)
+    depth = (time_outside - time_left) * outwards
+    bounce = p.wall_recovery * depth / p.sub_step
+    rolling, spinning = nx * after.spin_x + ny * after.spin_y, along + after.spin_z
+    slip = jnp.sqrt(rolling * rolling + spinning * spinning + _TINY)
+    pushed = jnp.where(hit, outwards + bounce, 0.0)
     share = jnp.minimum(1.0 / 3.5, p.wall_friction * pushed / slip)
-    along_change, roll_change = -share * sliding, -2.5 * share * climbing
-    return state._replace(
-        vx=state.vx - pushed * nx - along_change * ny,
-        vy=state.vy - pushed * ny + along_change * nx,
-        spin_x=state.spin_x + roll_change * nx,
-        spin_y=state.spin_y + roll_change * ny,
-        spin_z=state.spin_z + 2.5 * along_change,
+    rubbed, climbed = share * spinning, share * rolling
+    inwards = time_left * pushed
+    return after._replace(
+        x=after.x - inwards * nx,
+        y=after.y - inwards * ny,
+        vx=after.vx - pushed * nx + rubbed * ny,
+        vy=after.vy - pushed * ny - rubbed * nx,
+        spin_x=after.spin_x - 2.5 * climbed * nx,
+        spin_y=after.spin_y - 2.5 * climbed * ny,
+        spin_z=after.spin_z - 2.5 * rubbed,
+        flight=after.flight + 2.0 / _GRAVITY * jnp.maximum(climbed, 0.0),
     )
 
 
 def nearest_wall(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
     """The outward normal of the octagon's wall that a point is nearest to."""
     half = 2.0**-0.5
-    diagonal = half * (jnp.abs(x) + jnp.abs(y))
-    nx = jnp.where(jnp.abs(x) >= jnp.abs(y), 1.0, 0.0)
-    slanted = diagonal > jnp.maximum(jnp.abs(x), jnp.abs(y))
-    nx, ny = jnp.where(slanted, half, nx), jnp.where(slanted, half, 1.0 - nx)
+    width, depth = jnp.abs(x), jnp.abs(y)
+    slanted = half * (width + depth) > jnp.maximum(width, depth)
+    nx = jnp.where(slanted, half, jnp.where(width >= depth, 1.0, 0.0))
+    ny = jnp.where(slanted, half, jnp.where(width >= depth, 0.0, 1.0))
     return nx * jnp.sign(x), ny * jnp.sign(y)

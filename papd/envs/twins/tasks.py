@@ -15,6 +15,11 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 Scalar = Float[Array, ""]
 
 
+def length(x: Scalar, y: Scalar) -> Scalar:
+    """Of a vector in the plane (``jnp.hypot`` guards against overflow, at four times the time)."""
+    return jnp.sqrt(x * x + y * y)
+
+
 class Motion(NamedTuple):
     """What reward and costs depend on: where the agent is, how it came there in this step, how fast it is."""
 
@@ -58,14 +63,14 @@ class Run:
         the two distances is not.
         """
         x, y = motion.x - motion.dx, motion.y - motion.dy
-        before = jnp.hypot(self._TARGET - x, y)
-        after = jnp.hypot(self._TARGET - motion.x, motion.y)
+        before = length(self._TARGET - x, y)
+        after = length(self._TARGET - motion.x, motion.y)
         product = motion.dx * (2.0 * self._TARGET - x - motion.x) - motion.dy * (y + motion.y)
         return self._SCALE * product / (before + after) + motion.effort
 
     def violations(self, motion: Motion) -> tuple[Bool[Array, ""], ...]:
         """Whether each of ``cost_parts`` is charged."""
-        too_fast = jnp.hypot(motion.vx, motion.vy) > self.speed_limit
+        too_fast = length(motion.vx, motion.vy) > self.speed_limit
         return jnp.abs(motion.y) > self._SIDELINE, too_fast
 
     def observation(self, x: Scalar, y: Scalar) -> tuple[Scalar, ...]:
@@ -98,7 +103,7 @@ class Circle:
 
     def reward(self, motion: Motion) -> Scalar:
         """0.1 (y vx - x vy) / (1 + | |p| - 7 |), plus a hundredth of the effort."""
-        distance = jnp.hypot(motion.x, motion.y)
+        distance = length(motion.x, motion.y)
         clockwise = motion.y * motion.vx - motion.x * motion.vy
         return 0.1 * clockwise / (1.0 + jnp.abs(distance - self._RADIUS)) + 0.01 * motion.effort
 
@@ -108,7 +113,7 @@ class Circle:
 
     def observation(self, x: Scalar, y: Scalar) -> tuple[Scalar, ...]:
         """The distance to the circle, in units of the world."""
-        return ((jnp.hypot(x, y) - self._RADIUS) / self._WORLD,)
+        return ((length(x, y) - self._RADIUS) / self._WORLD,)
 
 
 Task = Run | Circle
