@@ -77,13 +77,22 @@ def band(
 
     ``whole`` keeps only the steps that every run has reached; otherwise a point is over the runs there are.
     """
-    known = [(s[np.isfinite(v)], v[np.isfinite(v)]) for s, v in curves]
-    known = [(s, v) for s, v in known if s.size > 0]
+    known = [(s, v) for s, v in curves if np.isfinite(v).any()]
     if not known:
         empty = np.zeros(0)
         return Curve(empty, empty, empty, empty, np.zeros(0, dtype=int))
-    grid = common_grid([s for s, _ in known], points)
-    table = np.stack([on_grid(s, v, grid) for s, v in known])
+    grid = common_grid([s[np.isfinite(v)] for s, v in known], points)
+    return band_of(grid, np.stack([on_grid(s, v, grid) for s, v in known]), kind=kind, whole=whole)
+
+
+def band_of(
+    grid: Real[np.ndarray, " points"],
+    table: Float[np.ndarray, "runs points"],
+    *,
+    kind: Band = "range",
+    whole: bool = True,
+) -> Curve:
+    """The curve of runs that are on one grid already, NaN where a run is not."""
     present = np.isfinite(table)
     runs = present.sum(axis=0)
     centre, low, high = (np.full(grid.shape, np.nan) for _ in range(3))
@@ -91,14 +100,12 @@ def band(
     for index in range(patterns.shape[1]):
         here, rows = which.reshape(-1) == index, patterns[:, index]
         if rows.any():
-            centre[here], low[here], high[here] = _band_of(table[np.ix_(rows, here)], kind)
-    kept = runs == len(known) if whole else runs > 0
-    return Curve(grid[kept], centre[kept], low[kept], high[kept], runs[kept])
+            centre[here], low[here], high[here] = _ends(table[np.ix_(rows, here)], kind)
+    kept = runs == len(table) if whole else runs > 0
+    return Curve(np.asarray(grid[kept], np.float64), centre[kept], low[kept], high[kept], runs[kept])
 
 
-def _band_of(
-    table: Float[np.ndarray, "runs points"], kind: Band
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _ends(table: Float[np.ndarray, "runs points"], kind: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if kind == "range":
         return table.mean(axis=0), table.min(axis=0), table.max(axis=0)
     runs = table.shape[0]

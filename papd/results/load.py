@@ -35,6 +35,8 @@ class Run:
     folder: Path
     config: Mapping[str, Cell]
     metrics: pd.DataFrame
+    source: Mapping[str, Any]
+    """``config.json`` as it stands."""
 
     @property
     def seed(self) -> Cell:
@@ -67,19 +69,27 @@ def load(*paths: str | os.PathLike[str], keep: Sequence[str] = ()) -> pd.DataFra
 
 def load_runs(*paths: str | os.PathLike[str]) -> list[Run]:
     """The runs under ``paths``, in natural order; a damaged one is left out with a warning that names it."""
-    found = _named([Path(path) for path in paths])
-    runs = []
-    for name, folder in found:
+    runs, left_out = read_runs(*paths)
+    for words in left_out:
+        warnings.warn(words, stacklevel=2)
+    return runs
+
+
+def read_runs(*paths: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
+    """The runs under ``paths``, and a line for each that had to be left out. No run at all is a :class:`RunError`."""
+    runs, left_out = [], []
+    for name, folder in _named([Path(path) for path in paths]):
         try:
             runs.append(read_run(folder, name))
         except RunError as error:
-            warnings.warn(f"left out run {name!r}: {error}", stacklevel=2)
+            left_out.append(f"left out run {name!r}: {error}")
     if not runs:
         shown = ", ".join(str(path) for path in paths) or "no path"
         raise RunError(
             f"no run to read in {shown}: a run is a folder with {CONFIG} and a {METRICS} of at least one row"
+            + "".join(f"; {words}" for words in left_out[:3])
         )
-    return runs
+    return runs, left_out
 
 
 def read_run(folder: Path, name: str | None = None) -> Run:
@@ -98,7 +108,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
         if column in metrics.columns and np.isfinite(metrics[column]).all():
             metrics[column] = metrics[column].astype(np.int64)
     flat = {key: value for key, value in _flat(config) if key.split(".")[0] not in NOT_CONFIGURATION}
-    return Run(name or folder.resolve().name, folder, flat, metrics)
+    return Run(name or folder.resolve().name, folder, flat, metrics, config)
 
 
 def differences(configs: Sequence[Mapping[str, Cell]]) -> list[str]:
@@ -108,7 +118,7 @@ def differences(configs: Sequence[Mapping[str, Cell]]) -> list[str]:
 
 
 def find_runs(path: Path) -> list[Path]:
-    """Every run directory at or under ``path``, in natural order. Links are not followed below ``path``."""
+    """Every run directory at or under ``path``, begun ones too, in natural order. No link is followed below it."""
     if not path.exists():
         raise RunError(f"{path} does not exist")
     return sorted(_walk(path), key=lambda folder: natural(str(folder)))
@@ -124,12 +134,9 @@ def _walk(path: Path) -> Iterator[Path]:
         raise RunError(f"cannot read {error.filename}: {reason(error)}")
 
     for folder, subfolders, files in os.walk(path, onerror=stop):
-        if CONFIG in files and METRICS in files:
+        if CONFIG in files and (METRICS in files or "checkpoints" in subfolders):
             subfolders.clear()
             yield Path(folder)
-        elif CONFIG in files and "checkpoints" in subfolders:
-            warnings.warn(f"left out run {folder!r}: it has no {METRICS} yet", stacklevel=2)
-            subfolders.clear()
 
 
 def _named(paths: Sequence[Path]) -> list[tuple[str, Path]]:

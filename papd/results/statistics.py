@@ -163,10 +163,13 @@ def normalised(scores: Scores, low: float, high: float) -> Float[np.ndarray, " _
 def violation(
     costs: Real[np.ndarray, " runs"] | Real[np.ndarray, "runs constraints"], limits: float | Sequence[float]
 ) -> Float[np.ndarray, " runs"]:
-    """(J_C - d)+ of each run, summed over constraints: 0 exactly where the run is feasible."""
+    """(J_C - d)+ of each run, summed over constraints: 0 exactly where the run is feasible.
+
+    ``limits`` is one limit for all constraints, or one each.
+    """
     table = costs.reshape(len(costs), -1)
     each = np.atleast_1d(np.asarray(limits, dtype=np.float64))
-    if each.shape != (table.shape[1],):
+    if each.ndim != 1 or each.size not in (1, table.shape[1]):
         raise ConfigError(f"{each.size} cost limits for {table.shape[1]} costs: give one for each")
     return np.asarray(np.maximum(table - each[None, :], 0.0).sum(axis=1))
 

@@ -26,7 +26,7 @@ def final_scores(
     """
     if not 0.0 < fraction <= 1.0:
         raise ConfigError(f"fraction={fraction}: the last part of training is above 0 and at most 1")
-    costs = cost_columns(frame, limits)
+    costs = cost_columns(frame)
     metrics = [name for name in (*RESULTS, *costs) if name in frame.columns]
     rows = [
         _final_row(run, fraction, list(dict.fromkeys(metrics))) for _, run in frame.groupby("run", sort=False)
@@ -37,11 +37,9 @@ def final_scores(
     return final
 
 
-def cost_columns(frame: pd.DataFrame, limits: float | Sequence[float]) -> list[str]:
-    """The columns that ``limits`` bound: ``cost_mean``, or one for each of several constraints."""
-    if np.size(limits) == 1:
-        return ["cost_mean"]
-    return [name for name in frame.columns if name.startswith("cost_mean_")]
+def cost_columns(frame: pd.DataFrame) -> list[str]:
+    """The columns that cost limits bound: ``cost_mean``, or one for each of several constraints."""
+    return [name for name in frame.columns if name.startswith("cost_mean_")] or ["cost_mean"]
 
 
 def _final_row(run: pd.DataFrame, fraction: float, metrics: list[str]) -> dict[str, Any]:

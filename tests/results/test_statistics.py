@@ -170,8 +170,9 @@ def test_feasibility_at_its_ends() -> None:
 def test_violation_of_several_constraints_is_their_sum() -> None:
     costs = np.array([[11.0, 4.0], [9.0, 7.0], [12.0, 6.0]])
     assert statistics.violation(costs, (10.0, 5.0)).tolist() == [1.0, 2.0, 3.0]
-    with pytest.raises(ConfigError, match="1 cost limits for 2 costs"):
-        statistics.violation(costs, 10.0)
+    assert statistics.violation(costs, 10.0).tolist() == [1.0, 0.0, 2.0]
+    with pytest.raises(ConfigError, match="3 cost limits for 2 costs"):
+        statistics.violation(costs, (1.0, 2.0, 3.0))
 
 
 def test_feasible_first_order() -> None:

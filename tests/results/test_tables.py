@@ -125,5 +125,5 @@ def test_mistakes_are_told() -> None:
         tables.comparisons(pd.concat([final, final_of("b", [1.0], [1.0], "other")]), "method")
     with pytest.raises(ConfigError, match="fraction=0"):
         tables.final_scores(frame_of({"a": [1.0, 1.0]}), 10.0, 0.0)
-    with pytest.raises(ConfigError, match="2 cost limits for 0 costs"):
+    with pytest.raises(ConfigError, match="2 cost limits for 1 costs"):
         tables.final_scores(frame_of({"a": [1.0, 1.0]}), (1.0, 2.0))
