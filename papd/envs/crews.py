@@ -118,7 +118,7 @@ class WorkerCrew:
                 [sys.executable, "-P", "-m", "papd.envs.workers", *map(str, given)],
                 pass_fds=given,
                 stdin=subprocess.DEVNULL,
-                env=_worker_environment(),
+                env=worker_environment(),
             )
         finally:
             for descriptor in given[:3]:
@@ -249,7 +249,7 @@ class LocalCrew:
         self.close()
 
 
-def _worker_environment() -> dict[str, str]:
+def worker_environment() -> dict[str, str]:
     """Modules are found where this process finds them; one thread each, for every core has its worker."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)

@@ -1,18 +1,35 @@
 """How an environment is made: a description in JSON that a worker process builds from. No JAX, no pickle."""
 
+import contextlib
 import importlib
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import gymnasium
 import numpy as np
+from gymnasium.envs.registration import registry
 from numpy.random import mtrand
 
 from papd.envs.stepping import GymnasiumStepper, Stepper
 
 Kind = Literal["bullet", "gymnasium", "factory"]
+
+
+@contextlib.contextmanager
+def own_generators(seed: int) -> Iterator[None]:
+    """Seed NumPy's and Python's global generators, and give them back as they were."""
+    keep, state = mtrand.get_bit_generator(), random.getstate()
+    mtrand.set_bit_generator(np.random.MT19937(0))
+    np.random.seed(seed)
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        mtrand.set_bit_generator(keep)
+        random.setstate(state)
 
 
 @dataclass(frozen=True)
@@ -36,14 +53,8 @@ class Source:
 
     def build(self) -> Stepper:
         """A new environment. Global generators are left alone, and what construction draws is the same each time."""
-        keep, state = mtrand.get_bit_generator(), random.getstate()
-        mtrand.set_bit_generator(np.random.MT19937(0))
-        random.seed(0)
-        try:
+        with own_generators(0):
             return self._build()
-        finally:
-            mtrand.set_bit_generator(keep)
-            random.setstate(state)
 
     def _build(self) -> Stepper:
         if self.kind == "bullet":
@@ -84,16 +95,15 @@ def _build_bullet(target: str, cost_keys: Sequence[str] | None) -> Stepper:
 
 
 def _build_gymnasium(target: str, settings: dict[str, Any], registration: dict[str, Any] | None) -> Any:
-    import gymnasium
-
+    if target.startswith("bullet_safety_gym:"):
+        from papd.envs import bullet  # noqa: F401  (imports it in silence)
     if registration is not None:
-        _register(gymnasium, target, registration)
+        _register(target, registration)
     return gymnasium.make(target, disable_env_checker=True, **settings)
 
 
-def _register(gymnasium: Any, target: str, registration: dict[str, Any]) -> None:
+def _register(target: str, registration: dict[str, Any]) -> None:
     """The package that owns the id may register it when it is imported; otherwise we do."""
-    entry_point = registration["entry_point"]
-    importlib.import_module(entry_point.partition(":")[0].partition(".")[0])
-    if target not in gymnasium.envs.registry:
+    importlib.import_module(registration["entry_point"].partition(":")[0].partition(".")[0])
+    if target not in registry:
         gymnasium.register(target, **registration)
