@@ -45,6 +45,8 @@ COMMANDS = (
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run a command line and exit with its status."""
+    # Our NumPy work is small; BLAS threads would only wait for each other, and every worker process would have its own.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run(sys.argv[1:] if words is None else words))
 
 

@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, the first to the left, the others to the right; a rule under the head."""
+def table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Columns as wide as their widest cell, those in ``left`` flush left, the others right; a rule under the head."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join(
-        line.rstrip() for line in [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
-    )
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(rows[0]), "  ".join("-" * width for width in widths), *map(line, rows[1:])])
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -29,7 +29,7 @@ def training_table(path: Path, config: RunConfig, summary: dict[str, Any]) -> st
         _training(summary),
     ]
     if evaluation:
-        rows.append(_evaluated(evaluation))
+        rows.append([*evaluated(evaluation), "", "", ""])
     parts = [head, "", table(rows)]
     return "\n".join(parts if not evaluation else [*parts, "", verdict(evaluation)])
 
@@ -45,16 +45,17 @@ def _training(summary: dict[str, Any]) -> list[str]:
         number(last.get("return_mean"), 1),
         number(last.get("cost_mean"), 1),
         number(last.get("multiplier"), 3),
-        f"{last.get('learning_rate', float('nan')):.2e}",
+        "-" if last.get("learning_rate") is None else f"{last['learning_rate']:.2e}",
         number(last.get("steps_per_second"), 0),
     ]
 
 
-def _evaluated(evaluation: dict[str, Any]) -> list[str]:
+def evaluated(evaluation: dict[str, Any]) -> list[str]:
+    """What was evaluated, its return and its costs."""
     costs = " + ".join(interval(cost) for cost in evaluation["cost_mean"].values())
     how = "most likely actions" if evaluation["deterministic"] else "sampled actions"
     name = f"{evaluation['backend']}, {evaluation['episodes']} episodes, {how}"
-    return [name, interval(evaluation["return_mean"]), costs, "", "", ""]
+    return [name, interval(evaluation["return_mean"]), costs]
 
 
 def verdict(evaluation: dict[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """What a policy is worth: many episodes in parallel, on the environment it learned on or on another backend of it."""
 
 import abc
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
@@ -13,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from papd.envs import registry
 from papd.envs.cmdp import CMDP
-from papd.envs.host import HostEnv, HostVector
+from papd.envs.host import HostEnv, HostVector, available_cores
 from papd.errors import ConfigError, EnvironmentFault
 from papd.results.statistics import Interval, mean, stratified_interval
 
@@ -128,7 +127,7 @@ def environment_of(agent: "Agent", backend: Literal["bullet", "twin"] | None) ->
     config = agent.config()
     if backend is None or backend == config["backend"]:
         return agent.env
-    env = registry.make(config["env"], backend, cost_keys=config["cost_keys"] or None)
+    env: CMDP | HostEnv = registry.make(config["env"], backend, cost_keys=config["cost_keys"] or None)
     if (env.observation_space.shape, env.action_space) != (
         agent.env.observation_space.shape,
         agent.env.action_space,
@@ -172,7 +171,7 @@ class HostPlayers(Vector):
     """Environments outside JAX, in worker processes."""
 
     def __init__(self, env: HostEnv, episodes: int, workers: int | None):
-        self.num_envs = min(episodes, PER_WORKER * (workers or os.cpu_count() or 1))
+        self.num_envs = 1 if env.only_one else min(episodes, PER_WORKER * (workers or available_cores()))
         self.costs = len(env.cost_names)
         self._name = env.name
         self._vector: HostVector = env.start(self.num_envs, workers=workers)
@@ -212,8 +211,9 @@ class TwinPlayers(Vector):
         """One step of each; those outside the mask have ended and their values mean nothing."""
         self._keys, step = _step_all(self._env, self._keys, self._states, actions)
         self._states = step.state
-        values = jax.device_get((step.observation, step.reward, step.cost, step.terminated | step.truncated))
-        return Moment(*values, np.zeros(self.num_envs, bool))
+        ended = step.terminated | step.truncated
+        observation, reward, cost, ended = jax.device_get((step.observation, step.reward, step.cost, ended))
+        return Moment(observation, reward, cost, ended, restarted=np.zeros(self.num_envs, bool))
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -96,7 +96,7 @@ class RunConfig:
     seed: Annotated[int, _arg("N")] = 0
     """Seed of everything random."""
     workers: Annotated[int | None, _arg("N", "one a core")] = None
-    """Processes that step a real environment."""
+    """Processes that step a real environment; 0 steps it in this one."""
     checkpoint_every: Annotated[int, _arg("N")] = 0
     """Iterations between checkpoints; 0 writes one as often as it takes under a twentieth of the time."""
     keep: Annotated[int, _arg("N")] = 3
@@ -185,7 +185,7 @@ def _check_values(name: str, values: tuple[float, ...]) -> None:
 
 
 def _check_counts(config: RunConfig) -> None:
-    least = {"steps": 1, "seed": 0, "workers": 1, "checkpoint_every": 0, "keep": 1, "eval_episodes": 0}
+    least = {"steps": 1, "seed": 0, "workers": 0, "checkpoint_every": 0, "keep": 1, "eval_episodes": 0}
     for name, minimum in least.items():
         value = getattr(config, name)
         if value is not None and value < minimum:

@@ -112,12 +112,16 @@ def _text(value: float | int) -> str:
     return str(value) if isinstance(value, int) else f"{value:.9g}"
 
 
-def last_tenth(rows: Sequence[Row]) -> dict[str, float]:
-    """Means over the last tenth of training (at least one row), as the paper's tables have them."""
+def last_tenth(rows: Sequence[Row]) -> dict[str, float | None]:
+    """Means over the last tenth of training (at least one row), as the paper's tables have them.
+
+    A value that is no number (no episode ended in that iteration) is left out; where none is one, the mean is None.
+    """
     last = rows[-max(1, math.ceil(len(rows) / 10)) :]
-    names = (
-        [n for n in rows[0] if n not in ("iteration", "env_steps", "episodes", "wall_seconds")]
-        if rows
-        else []
-    )
-    return {name: sum(row[name] for row in last) / len(last) for name in names}
+    counters = ("iteration", "env_steps", "episodes", "updates", "skipped_updates", "faults", "wall_seconds")
+    names = [name for name in rows[0] if name not in counters] if rows else []
+    return {name: _mean([row[name] for row in last if math.isfinite(row[name])]) for name in names}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -34,6 +34,7 @@ BAD_ITERATIONS = 10
 """So many iterations in a row with an update skipped, because it was not finite, end a run."""
 
 
+@runtime_checkable
 class Trainable(Protocol):
     """What the loop needs of an agent: ``state.learner.policy`` are the policy's parameters."""
 
@@ -121,7 +122,7 @@ class Run:
         self.logs: list[Log] = []
         self.position, self._best_policy, self._metrics = self._load()
         self._faults_before = self.position.faults
-        self._saved = self.position.iteration
+        self._saved, self._policies_saved = self.position.iteration, False
         self._save_seconds, self._saved_at = 0.0, time.perf_counter()
         self._began = time.perf_counter() - self.position.seconds
         self._row_at = time.perf_counter()
@@ -157,13 +158,13 @@ class Run:
         best = self.position.best
         save_tree(self.folder.policy, self.agent.state.learner.policy, {"iteration": iteration})
         save_tree(self.folder.best, self._best_policy, {"iteration": best.iteration})
-        self._saved = iteration
+        self._saved, self._policies_saved = iteration, True
         self._saved_at = time.perf_counter()
         self._save_seconds = self._saved_at - began
 
     def save_if_moved(self) -> None:
-        """A checkpoint, unless the newest is of this iteration."""
-        if self._saved != self.position.iteration or not self.folder.policy.exists():
+        """A checkpoint and the policies, unless this process wrote those of this iteration."""
+        if self._saved != self.position.iteration or not self._policies_saved:
             self.save()
 
     def close(self) -> None:
@@ -248,7 +249,7 @@ def summarise(run: Run, status: str, **more: Any) -> dict[str, Any]:
     """Write ``summary.json``: how far, the means of the last tenth of training, the best policy."""
     rows = read_metrics(run.folder.metrics)
     position = run.position
-    best = asdict(position.best) if position.best.iteration else None
+    best = {**asdict(position.best), "costs": list(position.best.costs)} if position.best.iteration else None
     summary = {
         "status": status,
         **more,
