@@ -10,6 +10,7 @@ import io
 import re
 import typing
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
@@ -29,7 +30,6 @@ class Option:
 
     name: str
     kind: Any
-    help: str
 
     @property
     def flag(self) -> str:
@@ -46,6 +46,16 @@ class Option:
     def is_switch(self) -> bool:
         """Whether it stands alone or as ``--no-``."""
         return self.kind is bool
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """All that it may be written as."""
+        return (self.flag, self.flag.replace("--", "--no-", 1)) if self.is_switch else (self.flag,)
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it names a file or folder."""
+        return Path in (self.kind, *typing.get_args(self.kind))
 
     @property
     def takes_many(self) -> bool:
@@ -74,7 +84,7 @@ def options_of(cls: type, default: Any = None) -> Iterator[Option]:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             yield from options_of(type(value), value)
         elif tyro.conf.Positional not in typing.get_args(marked[field.name]):
-            yield Option(field.name, bare[field.name], field.name)
+            yield Option(field.name, bare[field.name])
 
 
 def split_words(

@@ -80,13 +80,17 @@ def main(words: Sequence[str]) -> int:
 
 def read_options(words: Sequence[str]) -> Options:
     """The command line over the configuration file, or over the run that is resumed."""
-    every = [option for algo in HYPER for option in options_of(Options, _defaults({"algo": algo}))]
-    _, given, _ = split_words(every, words)
+    _, given, _ = split_words(every_option(), words)
     base = _base(given)
     default = _defaults(under_flags(base, given))
     own = tuple(options_of(Options, default))
     _check_own(given, own, default.run.algo)
     return parse(Options, words, prog="papd train", default=default)
+
+
+def every_option() -> list[Option]:
+    """The options of all algorithms."""
+    return [option for algo in HYPER for option in options_of(Options, _defaults({"algo": algo}))]
 
 
 def _defaults(values: Mapping[str, Any]) -> Options:
