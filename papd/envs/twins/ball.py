@@ -171,8 +171,6 @@ def _roll(
 
 
 def _crowded(p: BallParameters, speed: Scalar) -> Scalar:
-    if p.crowding == 0.0:
-        return jnp.ones(())
     begins, most, ends = p.crowding_speeds
     rise, fall = (speed - begins) / (most - begins), (ends - speed) / (ends - most)
     return 1.0 + p.crowding * jnp.maximum(0.0, jnp.minimum(rise, fall))

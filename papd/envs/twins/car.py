@@ -30,8 +30,8 @@ class Drive(NamedTuple):
     """Per m/s."""
     square_drag: float
     """Per (m/s)^2, against the motion."""
-    inertia: float
-    """Share of the last change of speed that goes on: the wheels' and the motors' own motion."""
+    late_motor: float
+    """Per unit of the throttle of the step before: the rings of the differentials still turn as it told them."""
     turning_drag: float
     """Per unit of u tan(steering)^2."""
     turning_push: float
@@ -79,10 +79,10 @@ class CarParameters(NamedTuple):
     drive_correction: tuple[Monomial, ...]
     yaw_correction: tuple[Monomial, ...]
     slide_correction: tuple[Monomial, ...]
-    correction_bound: float
-    """m/s and rad/s a step."""
-    ranges: tuple[float, float, float, float]
-    """Bounds of |u|, |v|, |r| and of |the change of u|; the first three bound the state."""
+    correction_bounds: tuple[float, float, float]
+    """Of drive, slide and yaw: m/s, m/s and rad/s a step."""
+    speeds: tuple[float, float, float]
+    """Bounds of |u|, |v| and |r|."""
     drive_jitter: Jitter
     yaw_jitter: Jitter
     slide_jitter: Jitter
@@ -104,7 +104,7 @@ class CarParameters(NamedTuple):
 
 
 class CarState(NamedTuple):
-    """One car. ``steering`` and ``last_change`` are not observed."""
+    """One car. ``steering`` and ``last_throttle`` are not observed."""
 
     x: Scalar
     y: Scalar
@@ -113,8 +113,7 @@ class CarState(NamedTuple):
     v: Scalar
     r: Scalar
     steering: Scalar
-    last_change: Scalar
-    """Of ``u``, in the step before."""
+    last_throttle: Scalar
     step: Int[Array, ""]
 
 
@@ -202,9 +201,9 @@ def move(
     u, v, r = _jitter(p, state, throttle, target, noise, (u, v, r))
     grip = state.step >= p.landing_steps
     u, v, r = (jnp.where(grip, after, before) for after, before in ((u, state.u), (v, state.v), (r, state.r)))
-    u, v, r = (jnp.clip(speed, -bound, bound) for speed, bound in zip((u, v, r), p.ranges[:3], strict=True))
+    u, v, r = (jnp.clip(speed, -bound, bound) for speed, bound in zip((u, v, r), p.speeds, strict=True))
     moved = _displace(p, state, u, v, r)._replace(
-        steering=steering, last_change=jnp.clip(u - state.u, -p.ranges[3], p.ranges[3]), step=state.step + 1
+        steering=steering, last_throttle=throttle, step=state.step + 1
     )
     return _touch_wall(p, moved) if p.walls else moved
 
@@ -215,7 +214,7 @@ def features(
     """The variables of the corrections, the terms of :class:`Drive` and those of :class:`Turn`, in their order."""
     u, v, r = (
         jnp.clip(speed, -bound, bound)
-        for speed, bound in zip((state.u, state.v, state.r), p.ranges[:3], strict=True)
+        for speed, bound in zip((state.u, state.v, state.r), p.speeds, strict=True)
     )
     steering = jnp.clip(state.steering, -p.steering_range, p.steering_range)
     lead = jnp.tan(steering)
@@ -226,9 +225,9 @@ def features(
         "steering": steering,
         "throttle": throttle,
         "target": target,
-        "change": state.last_change,
+        "last": state.last_throttle,
     }
-    drive = (throttle, -u, -u * jnp.abs(u), state.last_change, -u * lead * lead, v * r)
+    drive = (throttle, -u, -u * jnp.abs(u), state.last_throttle, -u * lead * lead, v * r)
     turn = (u * lead, u * target, v, r)
     return variables, drive, turn
 
@@ -249,13 +248,13 @@ def _next_velocities(
 ) -> tuple[Scalar, Scalar, Scalar]:
     variables, drive, turn = features(p, state, throttle, target)
 
-    def corrected(core: Scalar, monomials: tuple[Monomial, ...]) -> Scalar:
-        correction = polynomial(monomials, variables)
-        return core + jnp.clip(correction, -p.correction_bound, p.correction_bound)
+    def corrected(core: Scalar, monomials: tuple[Monomial, ...], bound: float) -> Scalar:
+        return core + jnp.clip(polynomial(monomials, variables), -bound, bound)
 
-    u = corrected(variables["u"] + _weigh(p.drive, drive), p.drive_correction)
-    v = corrected(_weigh(p.slide, turn), p.slide_correction)
-    r = corrected(_weigh(p.yaw, turn), p.yaw_correction)
+    bounds = p.correction_bounds
+    u = corrected(variables["u"] + _weigh(p.drive, drive), p.drive_correction, bounds[0])
+    v = corrected(_weigh(p.slide, turn), p.slide_correction, bounds[1])
+    r = corrected(_weigh(p.yaw, turn), p.yaw_correction, bounds[2])
     return u, v, r
 
 

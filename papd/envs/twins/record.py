@@ -3,6 +3,7 @@
 The simulator is imported only when something is recorded; everything else here is NumPy.
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,9 @@ Driver = Callable[[np.random.Generator], Callable[[int, np.ndarray], np.ndarray]
 _STEERING_JOINTS = (0, 2)
 """The steering hinges of the package's race car."""
 _JOINTS_OF_CAR = 20
+
+RADIUS_OF_BALL = 0.5
+"""Metres."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,21 @@ class Recording:
     def episodes(self) -> int:
         """How many episodes."""
         return int(self.action.shape[0])
+
+    @classmethod
+    def joined(cls, parts: list["Recording"]) -> "Recording":
+        """The episodes of several recordings of one environment."""
+        arrays = {
+            field.name: np.concatenate([getattr(part, field.name) for part in parts])
+            for field in dataclasses.fields(cls)
+            if field.name not in ("env_id", "costs")
+        }
+        keys = sorted({key for part in parts for key in part.costs})
+        costs = {
+            key: np.concatenate([part.costs.get(key, np.zeros_like(part.reward)) for part in parts])
+            for key in keys
+        }
+        return cls(env_id=parts[0].env_id, costs=costs, **arrays)
 
     def distance_travelled(self) -> np.ndarray:
         """[E] length of each path in the plane."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from papd.envs.twins.ball import Ball, BallState
 from papd.envs.twins.ball import move as move_ball
-from papd.envs.twins.car import Car, CarState, world_velocity
+from papd.envs.twins.car import Car, CarState
 from papd.envs.twins.car import move as move_car
-from papd.envs.twins.record import Recording
+from papd.envs.twins.record import RADIUS_OF_BALL, Recording
 
 _GRAVITY = 9.81
 
@@ -39,31 +39,31 @@ def real_states(recording: Recording) -> BallState | CarState:
     vx, vy, vz = np.moveaxis(recording.velocity, -1, 0)
     steps = np.broadcast_to(np.arange(x.shape[1]), x.shape)
     if "Ball" in recording.env_id:
-        radius = 0.5
-        spin = radius * recording.spin
-        height = np.maximum(z - radius, 0.0)
+        spin = RADIUS_OF_BALL * recording.spin
+        height = np.maximum(z - RADIUS_OF_BALL, 0.0)
         flight = (vz + np.sqrt(vz**2 + 2.0 * _GRAVITY * height)) / _GRAVITY
         flight = np.where(height > 0.01, np.maximum(flight, 0.0), 0.0)
         return BallState(x, y, vx, vy, spin[..., 1], -spin[..., 0], spin[..., 2], flight, steps)
     heading = np.unwrap(recording.rotation[..., 2], axis=1)
     sine, cosine = np.sin(heading), np.cos(heading)
     u, v = cosine * vx + sine * vy, cosine * vy - sine * vx
-    change = np.diff(u, axis=1, prepend=u[:, :1])
+    throttle = np.clip(recording.action[..., 0], -1.0, 1.0)
+    last = np.concatenate([np.zeros_like(throttle[:, :1]), throttle], axis=1)
     return CarState(
-        x, y, heading, u, v, recording.spin[..., 2], recording.steering.mean(axis=-1), change, steps
+        x, y, heading, u, v, recording.spin[..., 2], recording.steering.mean(axis=-1), last, steps
     )
 
 
 def one_step(twin: Ball | Car, recording: Recording) -> Path:
     """The twin's next state from every recorded state, without noise: arrays [E, T] beside the recording's [:, 1:]."""
-    states = jax.tree.map(lambda leaf: leaf[:, :-1], _as_jax(real_states(recording)))
+    states = jax.tree.map(lambda leaf: leaf[:, :-1], as_jax(real_states(recording)))
     moved = jax.jit(jax.vmap(jax.vmap(_mover(twin))))(states, jnp.asarray(recording.action, jnp.float32))
     return _path(jax.tree.map(np.asarray, moved))
 
 
 def open_loop(twin: Ball | Car, recording: Recording) -> Path:
     """The twin's whole episodes from the first recorded state under the recorded actions, without noise: [E, T + 1]."""
-    first = jax.tree.map(lambda leaf: leaf[:, 0], _as_jax(real_states(recording)))
+    first = jax.tree.map(lambda leaf: leaf[:, 0], as_jax(real_states(recording)))
     mover = _mover(twin)
 
     def episode(state: Any, actions: jax.Array) -> Any:
@@ -96,7 +96,9 @@ def _mover(twin: Ball | Car) -> Any:
     return drive
 
 
-def _as_jax(state: Any) -> Any:
+def as_jax(state: Any) -> Any:
+    """The state in the twin's own precision."""
+
     def convert(leaf: np.ndarray) -> jax.Array:
         return jnp.asarray(leaf, jnp.int32 if leaf.dtype.kind == "i" else jnp.float32)
 
