@@ -7,7 +7,7 @@ and costs are equal bit for bit (tests/envs/test_bullet.py).
 """
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pybullet as pb
@@ -15,6 +15,7 @@ import pybullet as pb
 Vector = tuple[float, float, float]
 
 
+@runtime_checkable
 class Body(Protocol):
     """An agent of the package: its action, its state (``position``, ``velocity``) and its own observation."""
 

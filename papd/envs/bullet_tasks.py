@@ -5,7 +5,7 @@ apple taken) is left to the package's own code.
 """
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pybullet as pb
@@ -17,6 +17,7 @@ Evaluation = tuple[float, tuple[float, ...], bool]
 """Reward, costs (their total, then one for each of the task's ``costs``) and whether the episode ended."""
 
 
+@runtime_checkable
 class Task(Protocol):
     """A task of the package: its reward, costs and observation of the state that the body has read."""
 

@@ -104,13 +104,13 @@ def _action(space: Space, key: jax.Array, count: int | None = None) -> jax.Array
 
 def _trace(env: CMDP, key: jax.Array, action: jax.Array) -> tuple[Any, str | None]:
     """Shapes of reset and step under jit and vmap, or why they cannot be compiled."""
-    batched = lambda value: jax.tree.map(lambda leaf: jnp.stack([leaf] * COPIES), value)  # noqa: E731
+    keys, actions = jnp.stack([key] * COPIES), jnp.stack([action] * COPIES)
     steps: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("reset cannot be compiled by jax.jit", lambda: jax.eval_shape(env.reset, key)),
         ("step cannot be compiled by jax.jit", lambda: jax.eval_shape(_reset_and_step(env), key, action)),
         (
             "step cannot be mapped by jax.vmap",
-            lambda: jax.eval_shape(jax.vmap(_reset_and_step(env)), batched(key), batched(action)),
+            lambda: jax.eval_shape(jax.vmap(_reset_and_step(env)), keys, actions),
         ),
     )
     results = []
@@ -152,7 +152,8 @@ def _shape_problems(env: CMDP, traced: Any) -> Iterator[str]:
 def _state_problems(env: CMDP, traced: Any) -> Iterator[str]:
     """A scan carries the state: it must keep its structure, shapes and types."""
     (state, _), step = traced
-    before, after = jax.tree.structure(state), jax.tree.structure(step.state)
+    before: Any = jax.tree.structure(state)
+    after: Any = jax.tree.structure(step.state)
     if before != after:
         yield f"the state of reset is {before}, that of step {after}: they must be the same pytree"
         return

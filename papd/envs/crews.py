@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from papd.envs.sources import Source
 from papd.envs.stepping import DONE, Batch, Runner, Sizes, Stepper
@@ -34,6 +34,7 @@ class CrewError(Exception):
         self.message = message
 
 
+@runtime_checkable
 class Crew(Protocol):
     """Steps ``rows`` of a batch. A command is begun, then finished; both raise :class:`CrewError`."""
 

@@ -9,7 +9,7 @@ its seed and its actions, whoever shares the process.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium import spaces
@@ -24,6 +24,7 @@ Transition = tuple[Sequence[float] | np.ndarray, float, tuple[float, ...], bool,
 """Observation, reward, costs, terminated, truncated."""
 
 
+@runtime_checkable
 class Stepper(Protocol):
     """One environment."""
 
