@@ -116,7 +116,7 @@ def update(
     policy_rate: Float[Array, ""],
     critic_rate: Float[Array, ""],
 ) -> tuple[DDPGState, Losses]:
-    """Critics, actor, targets; left out, and counted, if a gradient is no number."""
+    """Critics, actor, targets; left out, and counted, if a gradient or a rate is no number."""
     goal = targets(state.targets, rows)
     critic_loss, critic_gradient = jax.value_and_grad(critics_loss)(state.networks.critics, rows, goal)
     critics, critic_optimizer = _adam(
@@ -130,7 +130,7 @@ def update(
     )
     networks = DDPGNetworks(policy, critics)
     mixed = jax.tree.map(lambda new, old: hyper.tau * new + (1 - hyper.tau) * old, networks, state.targets)
-    finite = jnp.isfinite(optax.global_norm((critic_gradient, policy_gradient)))
+    finite = jnp.isfinite(policy_rate * critic_rate * optax.global_norm((critic_gradient, policy_gradient)))
     moved = (networks, mixed, policy_optimizer, critic_optimizer)
     held = (state.networks, state.targets, state.policy_optimizer, state.critic_optimizer)
     kept = jax.tree.map(lambda new, old: jnp.where(finite, new, old), moved, held)

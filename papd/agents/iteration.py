@@ -15,10 +15,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from papd.agents import ddpg_lag, ppo_lag
 from papd.agents.hyper import DDPGHyper, Hyper, PPOHyper
 from papd.agents.losses import Losses
-from papd.agents.rollout import Batch, Episodes, collect, initial_player, is_finite
+from papd.agents.rollout import Batch, Episodes, collect, initial_player, is_finite, rounds_of
 from papd.agents.state import Controls, Counters, TrainState, zero_counters
 from papd.core.multiplier import MultiplierState
 from papd.envs.cmdp import CMDP, Space
+from papd.envs.host import HostEnv
+from papd.errors import ConfigError
 
 
 class Metrics(eqx.Module):
@@ -41,13 +43,27 @@ def init_learner(
     return ddpg_lag.init(hyper, rng, inputs, space, constraints)
 
 
-def init_state(env: CMDP, hyper: Hyper, controls: Controls, seed: int) -> TrainState:
+def init_state(env: CMDP | HostEnv, hyper: Hyper, controls: Controls, seed: int) -> TrainState:
     """The train state of a run that has not begun. Not inside ``jax.jit`` or ``jax.vmap``: stack the results."""
+    _check_replay(env, hyper)
     key, player_key = jax.random.split(jax.random.key(seed))
-    player = initial_player(env, hyper, player_key)
+    player = initial_player(env, hyper, player_key) if isinstance(env, CMDP) else None
     learner = init_learner(hyper, seed, env.observation_space.shape[0], env.action_space, len(env.cost_names))
     multiplier = controls.multiplier.init(len(env.cost_names))
     return TrainState(learner, controls, multiplier, player, zero_counters(), key)
+
+
+def _check_replay(env: CMDP | HostEnv, hyper: Hyper) -> None:
+    if isinstance(hyper, PPOHyper):
+        return
+    rounds, count = rounds_of(hyper)
+    rows = (
+        rounds * count * env.max_episode_steps if hyper.rollout == "episodes" else hyper.steps_per_iteration
+    )
+    if hyper.buffer_size < rows:
+        raise ConfigError(
+            f"buffer_size={hyper.buffer_size}: buffer_size must hold an iteration, up to {rows} steps"
+        )
 
 
 def iterate(env: CMDP, hyper: Hyper, state: TrainState) -> tuple[TrainState, Metrics]:

@@ -138,11 +138,11 @@ def update(
     multiplier: Float[Array, " m"],
     learning_rate: Float[Array, ""],
 ) -> tuple[PPOState, Losses]:
-    """One Adam step on one minibatch; left out, and counted, if the gradient is no number."""
+    """One Adam step on one minibatch; left out, and counted, if the gradient or the rate is no number."""
     gradient, losses = jax.grad(loss, argnums=1, has_aux=True)(hyper, state.networks, rows, multiplier)
     direction, moved = optimizer(hyper).update(gradient, state.optimizer)
     networks = jax.tree.map(lambda w, d: w - learning_rate * d, state.networks, direction)
-    finite = jnp.isfinite(optax.global_norm(gradient))
+    finite = jnp.isfinite(learning_rate * optax.global_norm(gradient))
     new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), PPOState(networks, moved), state)
     counted = (finite.astype(jnp.int32), 1 - finite.astype(jnp.int32))
     return new, eqx.tree_at(lambda m: (m.updates, m.skipped), losses, counted)

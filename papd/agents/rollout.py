@@ -9,7 +9,7 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Int32, Key, PRNGKeyArray
 
 from papd.agents.hyper import Hyper
 from papd.agents.networks import Policy, to_environment
@@ -17,16 +17,19 @@ from papd.envs.cmdp import CMDP, State
 
 
 class Batch(eqx.Module):
-    """Steps in time-major order. ``ended`` is terminated or truncated; rows that are not ``valid`` never happened."""
+    """Steps in time-major order; while they are taken, one of each environment.
 
-    observation: Float[Array, "T N observation"]
-    action: Float[Array, "T N action"] | Int[Array, "T N"]
-    reward: Float[Array, "T N"]
-    cost: Float[Array, "T N m"]
-    next_observation: Float[Array, "T N observation"]
-    terminated: Bool[Array, "T N"]
-    ended: Bool[Array, "T N"]
-    valid: Bool[Array, "T N"]
+    ``ended`` is terminated or truncated; rows that are not ``valid`` never happened.
+    """
+
+    observation: Float[Array, "*T N observation"]
+    action: Float[Array, "*T N action"] | Int[Array, "*T N"]
+    reward: Float[Array, "*T N"]
+    cost: Float[Array, "*T N m"]
+    next_observation: Float[Array, "*T N observation"]
+    terminated: Bool[Array, "*T N"]
+    ended: Bool[Array, "*T N"]
+    valid: Bool[Array, "*T N"]
 
     def signals(self) -> Float[Array, "T N k"]:
         """Reward and costs side by side."""
@@ -160,7 +163,7 @@ def is_finite(batch: Batch) -> Bool[Array, ""]:
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(part)) for part in parts]))
 
 
-def _three(key: PRNGKeyArray, count: int) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
+def _three(key: PRNGKeyArray, count: int) -> tuple[Key[Array, " N"], Key[Array, " N"], PRNGKeyArray]:
     keys = jax.random.split(key, 2 * count + 1)
     return keys[:count], keys[count:-1], keys[-1]
 

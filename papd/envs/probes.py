@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from papd.envs.cmdp import CMDP, Action, Box, Discrete, State, Step
 from papd.errors import ConfigError
 
-NEGLIGIBLE = 1e-6
+NEGLIGIBLE = 1e-4
 """Episodes are truncated where fewer than this share of them would still go on."""
 
 
