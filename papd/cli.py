@@ -1,10 +1,10 @@
 """The ``papd`` command: finds the subcommand, and tells a user's mistake in one line. It imports nothing heavy."""
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import papd
@@ -13,11 +13,11 @@ from papd.runs.folder import RunStoppedError
 
 
 class Command(NamedTuple):
-    """A subcommand: where it lives, and the module of the library that it needs."""
+    """A subcommand, what it is for, and the file of the library that it needs."""
 
     name: str
     summary: str
-    needs: str = "papd"
+    needs: str = "errors.py"
 
     @property
     def module(self) -> str:
@@ -25,19 +25,20 @@ class Command(NamedTuple):
         return f"papd.commands.{self.name}"
 
     def exists(self) -> bool:
-        """Whether this installation has it."""
-        return all(importlib.util.find_spec(name) is not None for name in (self.module, self.needs))
+        """Whether this installation has it. Nothing is imported to find out."""
+        here = Path(__file__).parent
+        return (here / self.needs).exists() and (here / "commands" / f"{self.name}.py").exists()
 
 
 COMMANDS = (
     Command("train", "train a safe agent, or go on where a run stopped"),
     Command("eval", "play episodes with a run's policy: return and cost with intervals, a video"),
-    Command("report", "one self-contained HTML page about any runs", "papd.results.report"),
-    Command("sweep", "many runs from one file, over cores or a cluster", "papd.runs.sweep"),
-    Command("paper", "the paper's figures and tables, run again", "papd.results.paper"),
-    Command("theory", "Algorithm 1 and the theorems, checked by machine", "papd.results.theory"),
-    Command("fidelity", "how true the twins are to the real simulator", "papd.results.fidelity"),
-    Command("bench", "how fast this machine learns and steps", "papd.results.bench"),
+    Command("report", "one self-contained HTML page about any runs", "results/report.py"),
+    Command("sweep", "many runs from one file, over cores or a cluster", "runs/sweep.py"),
+    Command("paper", "the paper's figures and tables, run again", "results/paper.py"),
+    Command("theory", "Algorithm 1 and the theorems, checked by machine", "results/theory.py"),
+    Command("fidelity", "how true the twins are to the real simulator", "results/fidelity.py"),
+    Command("bench", "how fast this machine learns and steps", "results/bench.py"),
     Command("envs", "the environments, with spaces, episode length and costs"),
     Command("completion", "a completion script for your shell"),
 )

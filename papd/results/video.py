@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from papd.envs.twins.car import Car
     from papd.runs.agent import Agent
 
-WIDTH, HEIGHT = 640, 360
+WIDTH, HEIGHT = 640, 352
+"""Multiples of 16, which every player takes."""
+
 MOST_FRAMES_PER_SECOND = 30
 FORMATS = (".mp4", ".gif")
 
@@ -100,10 +103,15 @@ def _write(path: Path, frames: list[Frame], frames_per_second: float) -> None:
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix.lower()}")
     gif = path.suffix.lower() == ".gif"
     options: dict[str, Any] = (
-        {"duration": 1000.0 / frames_per_second, "loop": 0} if gif else {"fps": frames_per_second}
+        {"duration": 1000.0 / frames_per_second, "loop": 0}
+        if gif
+        else {"fps": frames_per_second, "macro_block_size": 2}
     )
     try:
-        imageio.mimwrite(temporary, [*frames], **options)
+        with warnings.catch_warnings():
+            # ffmpeg is started by fork and exec, which JAX warns of; between the two nothing of JAX runs.
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+            imageio.mimwrite(temporary, [*frames], **options)
         os.replace(temporary, path)
     except OSError as error:
         raise RunError(f"cannot write {path}: {reason(error)}") from error
@@ -143,7 +151,7 @@ def _follow(world: Any) -> Frame:
     client = world.bc
     view = client.computeViewMatrixFromYawPitchRoll(
         cameraTargetPosition=list(world.agent.get_position()),
-        distance=5.0,
+        distance=6.0,
         yaw=-60.0,
         pitch=-30.0,
         roll=0.0,

@@ -42,8 +42,9 @@ def save_tree(
         {"format": FORMAT, "papd": papd.__version__, "kinds": kinds, "beside": others, "meta": dict(meta)},
         sort_keys=True,
     )
-    metadata = {MARK: header, "sha256": _checksum(header, arrays)}
-    write_atomic(path, safetensors.numpy.save(arrays, metadata=metadata))
+    # One entry: safetensors writes several in any order, and equal trees should be equal files.
+    marked = f"{_checksum(header, arrays)} {header}"
+    write_atomic(path, safetensors.numpy.save(arrays, metadata={MARK: marked}))
 
 
 def load_tree(path: Path, template: Tree) -> tuple[Tree, dict[str, Any]]:
@@ -158,8 +159,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise RunError(f"cannot read {path}: {reason(error)}") from error
     try:
         length = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
-        header = json.loads(metadata[MARK])
+        marked = json.loads(data[8 : 8 + length]).get("__metadata__", {})[MARK]
+        checksum, _, text = marked.partition(" ")
+        header = json.loads(text)
         written_format, writer = int(header["format"]), str(header["papd"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(f"{path} is damaged or was not written by papd") from error
@@ -170,7 +172,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         )
     try:
         arrays = safetensors.numpy.load(data)
-        intact = metadata["sha256"] == _checksum(metadata[MARK], arrays)
+        intact = checksum == _checksum(text, arrays)
         intact = intact and _names(header) == set(arrays)
     except (safetensors.SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path} is damaged or truncated") from error

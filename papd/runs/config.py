@@ -211,7 +211,7 @@ def _from_mapping(values: Mapping[str, Any]) -> RunConfig:
     if not isinstance(hyper, Mapping):
         raise ConfigError(f"hyper={hyper!r}: hyper is a table of hyper-parameters")
     algo = top.get("algo", "ppol")
-    if algo not in HYPER:
+    if not isinstance(algo, str) or algo not in HYPER:
         raise ConfigError(f"algo={algo!r}: algo is one of {', '.join(HYPER)}")
     own = {f.name for f in dataclasses.fields(HYPER[algo])}
     inner = {

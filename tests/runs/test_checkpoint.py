@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papd.errors import RunError
-from papd.runs.checkpoint import load_tree, read_meta, save_tree
+from papd.runs.checkpoint import load_beside, load_tree, read_meta, save_tree
 
 
 class Moments(NamedTuple):
@@ -70,6 +70,24 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
     assert [type(x) for x in jax.tree.leaves(back)] == [type(x) for x in jax.tree.leaves(state)]
     assert meta == read_meta(tmp_path / "x.safetensors") == {"iteration": 3, "note": "ä"}
     assert os.listdir(tmp_path) == ["x.safetensors"]
+
+
+def test_equal_trees_are_equal_files(tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        save_tree(tmp_path / name, make_state(), {"b": 1, "a": 2}, {"best": {"w": jnp.ones(3)}})
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+
+
+def test_what_lies_beside_comes_back_by_its_name(tmp_path: Path) -> None:
+    best, other = {"w": jnp.arange(3.0)}, {"w": jnp.ones((2, 2))}
+    save_tree(tmp_path / "x", make_state(), {}, {"best": best, "other": other})
+    assert bits(load_tree(tmp_path / "x", make_state(1))[0]) == bits(make_state())
+    assert bits(load_beside(tmp_path / "x", "best", {"w": jnp.zeros(3)})) == bits(best)
+    assert bits(load_beside(tmp_path / "x", "other", other)) == bits(other)
+    with pytest.raises(RunError, match="has no second"):
+        load_beside(tmp_path / "x", "second", best)
+    with pytest.raises(RunError, match=r"w'\] is float32\[2, 2\]"):
+        load_beside(tmp_path / "x", "other", best)
 
 
 def test_template_may_be_shapes_only(tmp_path: Path) -> None:
@@ -135,7 +153,7 @@ def test_foreign_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, dat
 def test_a_newer_format_names_both_versions(tmp_path: Path) -> None:
     file = tmp_path / "x"
     header = json.dumps({"format": 99, "papd": "9.0", "kinds": {}, "meta": {}})
-    body = json.dumps({"__metadata__": {"papd": header, "sha256": "0"}}).encode()
+    body = json.dumps({"__metadata__": {"papd": f"0 {header}"}}).encode()
     file.write_bytes(len(body).to_bytes(8, "little") + body)
     with pytest.raises(RunError, match=r"papd 9\.0 \(format 99\).*upgrade"):
         load_tree(file, {})
