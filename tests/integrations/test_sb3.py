@@ -85,29 +85,35 @@ def test_each_update_uses_the_rate_of_the_multiplier_of_its_rollout() -> None:
     assert callback.learning_rate == seen[-1][0]
 
 
-def test_multiplier_moves_on_the_mean_cost_of_the_episodes_that_ended() -> None:
+def watch() -> tuple[Any, list[list[float]]]:
+    """A callback that writes down the costs of the episodes that end in each rollout."""
     from stable_baselines3.common.callbacks import BaseCallback
-
-    from papd.integrations.controller import Controller
-    from papd.integrations.sb3 import LagrangianRewardWrapper, PAPDCallback
 
     totals: list[list[float]] = [[]]
 
     class Watch(BaseCallback):  # type: ignore[misc]
+        def _on_training_start(self) -> None:
+            self.running = np.zeros(self.training_env.num_envs)
+
         def _on_step(self) -> bool:
-            for index, info in enumerate(self.locals["infos"]):
-                running[index] += info["cost"]
-                if self.locals["dones"][index]:
-                    totals[-1].append(running[index])
-                    running[index] = 0.0
+            self.running += [info["cost"] for info in self.locals["infos"]]
+            totals[-1].extend(self.running[self.locals["dones"]])
+            self.running[self.locals["dones"]] = 0.0
             return True
 
         def _on_rollout_end(self) -> None:
             totals.append([])
 
-    running = np.zeros(4)
+    return Watch(), totals
+
+
+def test_multiplier_moves_on_the_mean_cost_of_the_episodes_that_ended() -> None:
+    from papd.integrations.controller import Controller
+    from papd.integrations.sb3 import LagrangianRewardWrapper, PAPDCallback
+
+    watcher, totals = watch()
     callback = PAPDCallback(InvLin(0.001, 3.0), PID(), cost_limit=2.5)
-    ppo(LagrangianRewardWrapper(make()), n_steps=25, batch_size=50).learn(300, callback=[Watch(), callback])
+    ppo(LagrangianRewardWrapper(make()), n_steps=25, batch_size=50).learn(300, callback=[watcher, callback])
     reference = Controller(InvLin(0.001, 3.0), PID(), 2.5)
     assert [len(costs) for costs in totals[:3]] == [8, 12, 8]
     for costs in totals[:3]:
@@ -124,19 +130,19 @@ def test_a_rollout_without_a_finished_episode_moves_nothing() -> None:
     assert callback.learning_rate == pytest.approx(0.001 / 3.0)
 
 
-def test_ppo_ends_near_its_limit_and_without_the_multiplier_far_above() -> None:
+def test_ppo_settles_at_its_limit_and_without_the_multiplier_far_above() -> None:
+    """The controller aims at the limit itself: the mean cost of the last fifth of training is within a tenth of it."""
     from papd.integrations.sb3 import LagrangianRewardWrapper, PAPDCallback
 
     found = {}
     for name, multiplier in (("constrained", PID(0.05, 0.02, 0.1)), ("free", Fixed(0.0))):
+        watcher, totals = watch()
         callback = PAPDCallback(InvLin(0.03, 3.0), multiplier, cost_limit=2.5)
         model = ppo(LagrangianRewardWrapper(make(8)), n_steps=20)
-        model.learn(100 * 160, callback=callback)
-        action, _ = model.predict(np.zeros((1, 1), np.float32), deterministic=True)
-        found[name] = float(action[0, 0])
-    assert found["free"] > 1.5
-    assert LENGTH * found["constrained"] ** 2 <= 2.5
-    assert found["constrained"] > 0.1
+        model.learn(100 * 160, callback=[watcher, callback])
+        found[name] = float(np.mean(np.concatenate(totals[80:100])))
+    assert found["constrained"] == pytest.approx(2.5, rel=0.1)
+    assert found["free"] > 20.0
 
 
 def test_the_rate_survives_saving_and_the_multiplier_goes_on(tmp_path: Path) -> None:

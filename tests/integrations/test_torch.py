@@ -101,11 +101,11 @@ def test_a_torch_loop_ends_within_its_limit() -> None:
     optimizer = torch.optim.SGD([x], lr=1.0)
     adaptive = AdaptiveRate(optimizer, InvLin(0.5, 2.0), PID(0.05, 0.01, 0.1), cost_limit=4.0)
     for _ in range(800):
-        multiplier = adaptive.step(float(x) ** 2)
+        multiplier = adaptive.step(x.item() ** 2)
         optimizer.zero_grad()
         ((-x + multiplier * x**2) / (1.0 + multiplier)).backward()
         optimizer.step()
-    assert float(x) == pytest.approx(2.0, abs=0.02)
+    assert x.item() == pytest.approx(2.0, abs=0.02)
     assert adaptive.multiplier == pytest.approx(0.25, abs=0.01)
 
 
