@@ -115,6 +115,17 @@ def test_comparisons_against_one_over_the_tasks_both_have() -> None:
     assert table[["method", "against", "tasks", "verdict"]].to_numpy().tolist() == [["a", "b", 2, "worse"]]
 
 
+def test_the_notebook_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text()
+    block = text.split("```python\n")[1].split("```")[0]
+    write_sweep(tmp_path / "runs" / "sweep", seeds=2, iterations=10)
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    exec(compile(block, "docs/statistics.md", "exec"), space)
+    assert isinstance(space["final"], pd.DataFrame)
+    assert len(space["final"]) == 12
+
+
 def test_mistakes_are_told() -> None:
     final = final_of("a", [1.0], [1.0])
     with pytest.raises(ConfigError, match=r"no column 'methods'; did you mean 'method'"):
