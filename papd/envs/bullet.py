@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from papd.envs.sources import own_generators
 from papd.envs.stepping import Transition
 
 
@@ -63,6 +64,13 @@ class Client:
         return getattr(self._package_client, name)
 
 
+def release_motors(env: EnvironmentBuilder) -> None:
+    """Every joint of the agent turns freely, as when it was built."""
+    body, client = env.agent.body_id, env.bullet_client_id
+    for joint in range(env.agent.num_joints):
+        pb.setJointMotorControl2(body, joint, pb.VELOCITY_CONTROL, force=0, physicsClientId=client)
+
+
 class World(EnvironmentBuilder):  # type: ignore[misc]
     """The package's environment, whose every episode equals one on a fresh environment."""
 
@@ -73,9 +81,7 @@ class World(EnvironmentBuilder):  # type: ignore[misc]
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """The package's reset, after the motors have let go."""
-        body, client = self.agent.body_id, self.bullet_client_id
-        for joint in range(self.agent.num_joints):
-            pb.setJointMotorControl2(body, joint, pb.VELOCITY_CONTROL, force=0, physicsClientId=client)
+        release_motors(self)
         observation, info = super().reset(seed, options)
         return observation, info
 
@@ -91,8 +97,8 @@ TASKS: dict[str, Callable[[Any, agents.Body], tasks.Task]] = {
 
 
 def build_world(name: str) -> World:
-    """The world of a registered id."""
-    with quiet():
+    """The world of a registered id: the same one each time, though obstacles draw where they are built."""
+    with quiet(), own_generators(0):
         return World(**gymnasium.spec(name).kwargs)
 
 

@@ -101,6 +101,8 @@ class Misbehaves(Walk):
             os._exit(3)
         if self._deed == "hang":
             time.sleep(1000.0)
+        if self._deed == "spin":
+            (1 << 400_000_000) ** 3  # C code that never lets another Python thread run.
         if self._deed == "raise":
             raise RuntimeError("the wheel came off")
 

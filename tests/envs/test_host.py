@@ -12,6 +12,7 @@ import pytest
 from papd.envs.host import HostVector
 from papd.envs.registry import make
 from papd.errors import ConfigError, EnvironmentFault
+from tests.envs.processes import workers_of
 
 STRANGERS = "tests.envs.strangers"
 ENVS, LENGTH = 5, 10
@@ -197,10 +198,8 @@ def test_closing_leaves_no_process_and_no_descriptor():
     before = sorted(os.listdir("/proc/self/fd"))
     vector = make_walk().start(4, workers=2)
     vector.reset(np.arange(4))
-    children = subprocess.run(
-        ["pgrep", "-P", str(os.getpid())], capture_output=True, text=True
-    ).stdout.split()
-    assert len(children) >= 2
+    children = workers_of(os.getpid())
+    assert len(children) == 2
     vector.close()
     vector.close()
     del vector
