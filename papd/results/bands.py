@@ -110,6 +110,8 @@ def _ends(table: Float[np.ndarray, "runs points"], kind: Band) -> tuple[np.ndarr
         return table.mean(axis=0), table.min(axis=0), table.max(axis=0)
     runs = table.shape[0]
     centre = interquartile_mean(table.T)
+    if runs == 1:
+        return centre, centre, centre
     draws = np.random.default_rng(PER_POINT.seed).integers(runs, size=(PER_POINT.resamples, runs))
     cut = tail([runs], PER_POINT)
     ends = [np.quantile(interquartile_mean(column[draws]), [cut, 1.0 - cut]) for column in table.T]

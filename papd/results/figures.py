@@ -133,7 +133,10 @@ def curves(
     """
     for name in (by, *([columns] if columns else []), *metrics):
         if name not in frame.columns:
-            raise ConfigError(f"no column {name!r}{nearest(name, map(str, frame.columns))}")
+            hint = nearest(name, map(str, frame.columns))
+            raise ConfigError(
+                f"no column {name!r}{hint}; a field that all runs share needs load(..., keep=[{name!r}])"
+            )
     panels = list(frame[columns].drop_duplicates()) if columns else [None]
     points = int(np.clip(DOTS * width / len(panels), DOTS, POINTS))
     look = looks([str(group) for group in frame[by].drop_duplicates()])

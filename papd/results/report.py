@@ -185,6 +185,8 @@ def _intervals(frame: pd.DataFrame, name: str) -> list[str]:
 
 def _differences(groups: Sequence[Group]) -> str:
     fields = [name for name in report_data.shown_fields(groups) if name != "env"]
+    if not fields:
+        return "<p>Nothing differs but environments and seeds.</p>"
     rows = [
         {"env": group.env, "group": group.label}
         | {f"field:{name}": _distinct(group, name) for name in fields}

@@ -22,7 +22,7 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 
 class Interval(NamedTuple):
-    """An estimate and its confidence interval."""
+    """An estimate and its confidence interval; its ends are NaN where no task has two runs to tell a spread from."""
 
     estimate: float
     low: float
@@ -71,9 +71,9 @@ STANDARD = Bootstrap()
 
 
 def spread(scores: Scores) -> Spread:
-    """Mean, sample standard deviation (0 for one run), minimum and maximum over runs."""
+    """Mean, sample standard deviation (NaN for one run), minimum and maximum over runs."""
     values = _checked(scores)
-    deviation = float(values.std(ddof=1)) if values.size > 1 else 0.0
+    deviation = float(values.std(ddof=1)) if values.size > 1 else float("nan")
     return Spread(values.size, float(values.mean()), deviation, float(values.min()), float(values.max()))
 
 
@@ -90,7 +90,7 @@ def interquartile_mean(scores: Real[np.ndarray, "*batch runs"]) -> Float[np.ndar
 
 
 def tail(tasks: Sequence[int], how: Bootstrap) -> float:
-    """The share of the bootstrap distribution cut off at each end, for these numbers of runs.
+    """The share of the bootstrap distribution cut off at each end, for these numbers of runs; NaN for one each.
 
     rliable cuts (1 - confidence) / 2. Over n runs the bootstrap distribution is too narrow, by
     sqrt((n - 1) / n), and has normal tails where Student's are due; with ``small_sample`` less is cut, to
@@ -99,7 +99,9 @@ def tail(tasks: Sequence[int], how: Bootstrap) -> float:
     """
     alpha = (1.0 - how.confidence) / 2.0
     freedom = sum(tasks) - len(tasks)
-    if not how.small_sample or freedom == 0:
+    if freedom == 0:
+        return float("nan")
+    if not how.small_sample:
         return alpha
     narrow = np.sqrt(sum(tasks) / freedom)
     return float(scipy.stats.norm.sf(scipy.stats.t.isf(alpha, freedom) * narrow))
@@ -276,6 +278,8 @@ def _shares(draws: np.ndarray) -> np.ndarray:
 
 
 def _interval(estimate: float, distribution: np.ndarray, cut: float) -> Interval:
+    if np.isnan(cut):
+        return Interval(estimate, cut, cut)
     low, high = np.quantile(distribution, [cut, 1.0 - cut])
     # An estimate is never outside its own interval, not even by the noise of few resamples.
     return Interval(estimate, float(min(low, estimate)), float(max(high, estimate)))

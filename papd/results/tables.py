@@ -151,5 +151,8 @@ def _keys(final: pd.DataFrame, by: str | Sequence[str]) -> list[str]:
     keys = [by] if isinstance(by, str) else list(by)
     for key in keys:
         if key not in final.columns:
-            raise ConfigError(f"no column {key!r}{nearest(key, map(str, final.columns))}")
+            hint = nearest(key, map(str, final.columns))
+            raise ConfigError(
+                f"no column {key!r}{hint}; a field that all runs share needs load(..., keep=[{key!r}])"
+            )
     return keys

@@ -22,7 +22,7 @@ def normal(runs: int, shift: float = 0.0, seed: int = 0) -> np.ndarray:
 def test_spread_of_known_numbers() -> None:
     result = statistics.spread(np.array([1.0, 2.0, 3.0, 6.0]))
     assert result == (4, 3.0, pytest.approx(np.sqrt(14 / 3)), 1.0, 6.0)
-    assert statistics.spread(np.array([5.0])).deviation == 0.0
+    assert np.isnan(statistics.spread(np.array([5.0])).deviation)
 
 
 def test_interquartile_mean_drops_a_quarter_at_each_end() -> None:
@@ -81,7 +81,18 @@ def test_small_sample_tail_is_students() -> None:
     assert statistics.tail([5], Bootstrap()) == pytest.approx(expected, rel=1e-4)
     assert statistics.tail([5], Bootstrap(small_sample=False)) == pytest.approx(0.025)
     assert statistics.tail([100000], Bootstrap()) == pytest.approx(0.025, rel=1e-2)
-    assert statistics.tail([1], Bootstrap()) == pytest.approx(0.025)
+
+
+def test_one_run_has_no_interval_and_no_verdict() -> None:
+    for interval in (
+        statistics.stratified_interval([np.array([3.0]), np.array([4.0])]),
+        statistics.probability_of_improvement([np.array([3.0])], [np.array([1.0])]),
+        statistics.difference([np.array([3.0])], [np.array([1.0])]),
+    ):
+        assert np.isfinite(interval.estimate)
+        assert np.isnan(interval.low)
+        assert np.isnan(interval.high)
+        assert statistics.verdict(interval, 1) == "cannot be told at 1 seed"
 
 
 @pytest.mark.parametrize(("runs", "tasks", "least"), [(5, 1, 0.87), (5, 4, 0.90), (20, 1, 0.90)])
@@ -272,6 +283,8 @@ def test_iqm_band_ignores_one_collapsed_run_and_holds_the_centre() -> None:
     np.testing.assert_allclose(curve.centre, steps * np.mean([0.9, 1.0, 1.05]))
     assert (curve.low <= curve.centre).all()
     assert (curve.centre <= curve.high).all()
+    alone = bands.band(runs[:1], kind="iqm")
+    assert alone.low.tolist() == alone.centre.tolist() == steps.tolist()
 
 
 @given(hnp.arrays(np.float64, (3, 20), elements=st.floats(-1e3, 1e3)), st.booleans())
