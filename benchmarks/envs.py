@@ -1,0 +1,50 @@
+"""How fast the real simulator is stepped, against the package's own ``step`` in bare loops; and that it is the same.
+
+python benchmarks/envs.py                   # ratios for the four tasks of the paper
+python benchmarks/envs.py --equal 100       # 100 random episodes of every lean task, compared bit for bit
+"""
+
+import argparse
+
+PAPER = ("SafetyBallRun-v0", "SafetyCarRun-v0", "SafetyBallCircle-v0", "SafetyCarCircle-v0")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("ids", nargs="*", help="Bullet-Safety-Gym ids")
+    parser.add_argument("--equal", type=int, metavar="EPISODES", help="compare episodes instead of speed")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each kind, in turn")
+    parser.add_argument("--num-envs", type=int, default=20)
+    options = parser.parse_args()
+    if options.equal is not None:
+        show_equality(options.ids, options.equal)
+    else:
+        show_ratios(options.ids or PAPER, options.seconds, options.rounds, options.num_envs)
+
+
+def show_ratios(ids, seconds, rounds, num_envs):
+    from papd.envs.measure import compare
+
+    print(f"{'id':22} {'bare loops':>12} {'workers':>12} {'ratio':>6}   steps/s, median of {rounds}")
+    for name in ids:
+        result = compare(name, seconds=seconds, rounds=rounds, num_envs=num_envs)
+        bare, workers = sorted(result.bare)[rounds // 2], sorted(result.workers)[rounds // 2]
+        print(f"{name:22} {bare:12.0f} {workers:12.0f} {result.ratio:6.2f}", flush=True)
+
+
+def show_equality(ids, episodes):
+    from papd.envs.bullet import is_lean
+    from papd.envs.bullet_ids import BULLET_IDS
+    from papd.envs.equality import compare_episodes
+
+    for name in ids or [name for name in BULLET_IDS if is_lean(name)]:
+        result = compare_episodes(name, episodes)
+        verdict = f"differing seeds {result.differing}" if result.differing else "equal bit for bit"
+        print(f"{name:22} {result.episodes} episodes, {result.steps} steps: {verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
