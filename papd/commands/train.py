@@ -15,7 +15,6 @@ from papd.commands.training_table import training_table
 from papd.errors import ConfigError, RunError
 from papd.runs.config import (
     HYPER,
-    MAY_CHANGE,
     RunConfig,
     default_folder,
     from_mapping,
@@ -25,11 +24,11 @@ from papd.runs.config import (
 from papd.runs.folder import RunFolder, RunStoppedError, latest, next_free
 from papd.runs.lock import locked
 from papd.runs.logs import WandbMode
+from papd.runs.stored import check_stored, finished
 
 if TYPE_CHECKING:
     from papd.runs.agent import Agent
     from papd.runs.logs import Log
-    from papd.runs.train import Run
 
 SUMMARY = "Train a safe agent, or go on where a run stopped"
 
@@ -65,8 +64,8 @@ def main(words: Sequence[str]) -> int:
     path = _choose_folder(options, config)
     with locked(path):
         folder = RunFolder(path)
-        _check_stored(folder, config, resume=options.resume)
-        summary = _finished(folder, config) or _train(folder, config, options, words)
+        check_stored(folder, config, resume=options.resume)
+        summary = finished(folder, config) or _train(folder, config, options, words)
     if summary["status"] == "interrupted":
         note(f"stopped at iteration {summary['iterations']}; {_how_to_go_on(folder)}")
         return 128 + int(summary["signal"])
@@ -130,80 +129,38 @@ def _choose_folder(options: Options, config: RunConfig) -> Path:
     return path
 
 
-def _check_stored(folder: RunFolder, config: RunConfig, *, resume: bool) -> None:
-    """Refuse to write over a run, or to go on with it as another one."""
-    if not folder.holds_run():
-        return
-    if not resume:
-        raise RunError(f"{folder.path} holds another run: --resume goes on with it, or choose another --out")
-    stored = from_mapping(folder.read_config(), where=str(folder.config)).resolved()
-    if stored.identity() != config.identity():
-        raise ConfigError(_difference(folder, stored.to_json(), config.to_json()))
-
-
-def _difference(folder: RunFolder, stored: dict[str, Any], wanted: dict[str, Any]) -> str:
-    flat = [{**values, **values["hyper"], "hyper": None} for values in (stored, wanted)]
-    name = next(n for n in flat[0] if n not in MAY_CHANGE and flat[0][n] != flat[1].get(n))
-    return (
-        f"{folder.path} was trained with {name}={flat[0][name]}, not {flat[1].get(name)}: "
-        "a run goes on as it began; choose another --out"
-    )
-
-
-def _finished(folder: RunFolder, config: RunConfig) -> dict[str, Any] | None:
-    """The summary of a run that has all its steps and its evaluation: nothing is left to do."""
-    summary = folder.read_summary()
-    if not folder.policy.exists():
-        return None
-    done = summary.get("status") == "finished" and summary.get("env_steps", 0) >= config.steps
-    return summary if done and summary.get("evaluated_as") == _evaluated_as(config) else None
-
-
-def _evaluated_as(config: RunConfig) -> dict[str, Any]:
-    return {"backend": config.eval_backend, "episodes": config.eval_episodes}
-
-
 def _train(folder: RunFolder, config: RunConfig, options: Options, words: Sequence[str]) -> dict[str, Any]:
     """Train and evaluate; JAX is first needed here."""
-    from papd.runs.agent import from_config
+    from papd.runs.conduct import conduct
     from papd.runs.progress import Goal, make_progress
-    from papd.runs.train import Run
+    from papd.runs.train import Stop
 
     goal = Goal(folder.path.name, config.steps, config.cost_limit)
-    progress = make_progress(goal, quiet=options.quiet)
-    with contextlib.closing(progress), contextlib.closing(from_config(config)) as agent:
-        _write_config(folder, config, words)
-        with contextlib.closing(Run(folder, config, agent, progress)) as run:
-            goal.begin(run.position.env_steps)
-            run.logs += _logs(folder, config, options, run.position.env_steps)
-            summary = _iterate(run)
-        if summary["status"] == "finished" and config.eval_episodes:
-            summary = _evaluate(folder, config, agent)
-    return summary
+
+    def begun(env_steps: int) -> "list[Log]":
+        goal.begin(env_steps)
+        return _logs(folder, config, options, env_steps)
+
+    with contextlib.closing(make_progress(goal, quiet=options.quiet)) as progress:
+        try:
+            return conduct(
+                folder,
+                config,
+                command=["papd", "train", *words],
+                progress=progress,
+                stop=Stop(),
+                begun=begun,
+                evaluate=_evaluate,
+            )
+        except RunStoppedError as error:
+            raise RunStoppedError(f"{error}; {_how_to_go_on(folder)}") from error
 
 
-def _iterate(run: "Run") -> dict[str, Any]:
-    """Train to the end, to a signal, or to a fault; ``summary.json`` says which."""
-    from papd.runs.train import Stop, summarise, train
-
-    try:
-        with Stop() as stop:
-            train(run, stop)
-    except RunStoppedError as error:
-        with contextlib.suppress(RunError):  # A full disk may be what stopped it.
-            summarise(run, "stopped", reason=str(error))
-        raise RunStoppedError(f"{error}; {_how_to_go_on(run.folder)}") from error
-    if stop.signal is not None:
-        return summarise(run, "interrupted", signal=int(stop.signal))
-    return summarise(run, "finished")
-
-
-def _evaluate(folder: RunFolder, config: RunConfig, agent: "Agent") -> dict[str, Any]:
+def _evaluate(agent: "Agent", config: RunConfig) -> dict[str, Any]:
     """The last policy, on the backend that was asked for."""
     from papd.results.evaluation import evaluate
 
-    result = evaluate(agent, config.eval_episodes, config.eval_backend, workers=config.workers)
-    return folder.add_to_summary({"evaluation": result.to_json(), "evaluated_as": _evaluated_as(config)})
+    return evaluate(agent, config.eval_episodes, config.eval_backend, workers=config.workers).to_json()
 
 
 def _logs(folder: RunFolder, config: RunConfig, options: Options, env_steps: int) -> "list[Log]":
@@ -213,25 +170,6 @@ def _logs(folder: RunFolder, config: RunConfig, options: Options, env_steps: int
     if options.wandb != "off":
         logs.append(WeightsAndBiases(folder.path, options.wandb, config.to_json()))
     return logs
-
-
-def _write_config(folder: RunFolder, config: RunConfig, words: Sequence[str]) -> None:
-    """``config.json``: who began the run, and each time that it went on."""
-    from papd.runs.provenance import provenance
-
-    now = provenance(["papd", "train", *words])
-    if not folder.config.exists():
-        folder.write_config(config.to_json(), now)
-        return
-    begun: dict[str, Any] = folder.read_config()["provenance"]
-    for name, version in now["versions"].items():
-        if begun.get("versions", {}).get(name) not in (version, None):
-            note(f"begun with {name} {begun['versions'][name]}, goes on with {version}: numbers may differ")
-    resumed = [
-        *begun.get("resumed", []),
-        {name: now[name] for name in ("command", "started", "papd", "git_commit")},
-    ]
-    folder.write_config(config.to_json(), {**begun, "resumed": resumed[-100:]})
 
 
 def _how_to_go_on(folder: RunFolder) -> str:
