@@ -40,7 +40,12 @@ _HOMES = {
 __all__ = [*sorted(_HOMES), "__version__"]
 
 
+_ROOMS = ("core", "envs", "agents", "runs", "results", "integrations")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"papd.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'papd' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
