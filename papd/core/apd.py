@@ -19,15 +19,18 @@ Scalar = Float[Array, ""]
 
 
 class Problem(eqx.Module):
-    """A constrained problem whose constants are known (eq. SRL_problem, with f = -J_R)."""
+    """A constrained problem whose constants are known (eq. SRL_problem, with f = -J_R).
 
-    limits: eqx.AbstractVar[Float[Array, " m"]]
+    The methods are of one problem; a batch of them, stacked on a leading axis, is for ``vmap``.
+    """
+
+    limits: eqx.AbstractVar[Float[Array, "*batch m"]]
     """d: one limit for each cost."""
-    smoothness_objective: eqx.AbstractVar[Scalar]
+    smoothness_objective: eqx.AbstractVar[Float[Array, "*batch"]]
     """L_R: the gradient of J_R is Lipschitz with this constant."""
-    smoothness_costs: eqx.AbstractVar[Float[Array, " m"]]
+    smoothness_costs: eqx.AbstractVar[Float[Array, "*batch m"]]
     """L_C: the same for each cost."""
-    strong_convexity: eqx.AbstractVar[Scalar]
+    strong_convexity: eqx.AbstractVar[Float[Array, "*batch"]]
     """mu: the Lagrangian is this strongly convex for every lambda >= 0; 0 or less where it is not."""
 
     @abc.abstractmethod

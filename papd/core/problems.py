@@ -21,15 +21,15 @@ class Quadratic(Problem):
     sets only.
     """
 
-    hessian: Float[Array, "n n"]
-    linear: Float[Array, " n"]
-    cost_hessians: Float[Array, "m n n"]
-    cost_linears: Float[Array, "m n"]
-    cost_offsets: Float[Array, " m"]
-    limits: Float[Array, " m"]
-    smoothness_objective: Scalar
-    smoothness_costs: Float[Array, " m"]
-    strong_convexity: Scalar
+    hessian: Float[Array, "*batch n n"]
+    linear: Float[Array, "*batch n"]
+    cost_hessians: Float[Array, "*batch m n n"]
+    cost_linears: Float[Array, "*batch m n"]
+    cost_offsets: Float[Array, "*batch m"]
+    limits: Float[Array, "*batch m"]
+    smoothness_objective: Float[Array, "*batch"]
+    smoothness_costs: Float[Array, "*batch m"]
+    strong_convexity: Float[Array, "*batch"]
 
     def objective(self, theta: Float[Array, " n"]) -> Scalar:
         """f."""

@@ -66,7 +66,7 @@ def one_lipschitz_constant() -> Finding:
     """L' has to cover every multiplier of the run, not that of its start."""
     problem = scalar_problem(2.0, 20.0, 0.0, 0.1)
     trace = _run(problem, inv_lin(problem), 0.5, 2.0, 0.0, 60)
-    at_start = problem.smoothness_objective * jnp.max(jnp.abs(trace.theta - trace.minimiser[0]))
+    at_start = problem.smoothness_objective * jnp.max(jnp.abs(trace.theta - trace.minimiser[:1]))
     narrow = bounds.lemma_linear(problem, trace, at_start)
     covered = bounds.lemma_linear(problem, trace, bounds.visited(trace).lipschitz)
     failures = [int(jnp.sum(sides.left > sides.right)) for sides in (narrow, covered)]

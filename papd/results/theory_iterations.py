@@ -64,12 +64,7 @@ def iterations(seeds: int = 5, limit: int = 20_000) -> tuple[Iterations, ...]:
     """
     rows: list[Iterations] = []
     for sweep, values in SWEEPS.items():
-        settings = [_setting(sweep, value, seeds) for value in values]
-        if sweep == "constraints":  # other shapes, other programs
-            counts = [_settle(*setting, limit=limit) for setting in settings]
-        else:
-            whole = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *settings)
-            counts = np.split(np.asarray(_settle(*whole, limit=limit)), len(values))
+        counts = [_settle(*_setting(sweep, value, seeds), limit=limit) for value in values]
         rows += _rows(sweep, np.stack([np.asarray(count) for count in counts]))
     return tuple(rows)
 
