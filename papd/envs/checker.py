@@ -73,7 +73,11 @@ def _cmdp_problems(env: CMDP) -> Iterator[str]:
     if problem is not None:
         yield problem
         return
-    wrong = [line for check in (_shape_problems, _state_problems) for line in check(env, traced)]
+    step = traced[1]
+    if not isinstance(step, Step):
+        yield f"step returned a {type(step).__name__}: it must return papd.envs.cmdp.Step"
+        return
+    wrong = [*_shape_problems(env, traced), *_state_problems(traced)]
     yield from wrong
     if not wrong:
         yield from _trial_problems(env)
@@ -130,9 +134,6 @@ def _reset_and_step(env: CMDP) -> Callable[[jax.Array, jax.Array], Any]:
 
 def _shape_problems(env: CMDP, traced: Any) -> Iterator[str]:
     (_, first), step = traced
-    if not isinstance(step, Step):
-        yield f"step returned a {type(step).__name__}: it must return papd.envs.cmdp.Step"
-        return
     size, costs = len(env.observation_space.low), len(env.cost_names)
     wanted = {
         "the observation of reset": (first, (size,), jnp.floating),
@@ -149,7 +150,7 @@ def _shape_problems(env: CMDP, traced: Any) -> Iterator[str]:
             yield f"{what} is {found.dtype}{list(found.shape)}: it must be {named}{list(shape)}"
 
 
-def _state_problems(env: CMDP, traced: Any) -> Iterator[str]:
+def _state_problems(traced: Any) -> Iterator[str]:
     """A scan carries the state: it must keep its structure, shapes and types."""
     (state, _), step = traced
     before: Any = jax.tree.structure(state)
@@ -168,18 +169,17 @@ def _state_problems(env: CMDP, traced: Any) -> Iterator[str]:
 def _trial_problems(env: CMDP) -> Iterator[str]:
     """Whole episodes with random actions, in a few environments side by side."""
     yield from _purity_problems(env)
-    reset, step = jax.jit(jax.vmap(env.reset)), jax.jit(jax.vmap(env.step))
-    state, observation = reset(jax.random.split(jax.random.key(1), COPIES))
+    limit = min(env.max_episode_steps, LONGEST_TRIAL)
+    played = _play(env, jax.random.split(jax.random.key(1), COPIES), limit)
+    first, steps = jax.tree.map(np.asarray, played)
     running = np.ones(COPIES, bool)
-    problem = _observation_problem(env.observation_space, observation, running, "reset")
-    number, limit = 0, min(env.max_episode_steps, LONGEST_TRIAL)
-    while problem is None and running.any() and number < limit:
-        number += 1
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(2), number), COPIES)
-        result = step(keys, state, _action(env.action_space, keys[0], COPIES))
-        problem = _step_problem(env, result, running, f"step {number}")
-        state = result.state
-        running &= ~np.asarray(result.terminated | result.truncated)
+    problem = _observation_problem(env.observation_space, first, running, "reset")
+    for number in range(limit):
+        if problem is not None or not running.any():
+            break
+        step = jax.tree.map(lambda leaf, place=number: leaf[place], steps)
+        problem = _step_problem(env, step, running, f"step {number + 1}")
+        running &= ~(step.terminated | step.truncated)
     if problem is not None:
         yield problem
     elif running.any() and env.max_episode_steps <= LONGEST_TRIAL:
@@ -187,6 +187,18 @@ def _trial_problems(env: CMDP) -> Iterator[str]:
             f"an episode went on after max_episode_steps={env.max_episode_steps}: "
             "count the steps in the state and set truncated then"
         )
+
+
+@eqx.filter_jit
+def _play(env: CMDP, keys: jax.Array, limit: int) -> tuple[Any, Step]:
+    state, first = jax.vmap(env.reset)(keys)
+
+    def step(state: Any, number: jax.Array) -> tuple[Any, Step]:
+        step_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
+        result = jax.vmap(env.step)(step_keys, state, _action(env.action_space, step_keys[0], COPIES))
+        return result.state, result._replace(state=None)
+
+    return first, jax.lax.scan(step, state, jnp.arange(limit))[1]
 
 
 def _purity_problems(env: CMDP) -> Iterator[str]:

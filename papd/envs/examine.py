@@ -64,7 +64,7 @@ def problems(
     elif max_episode_steps is None and known_limit(env) is None:
         yield (
             f"{name} has no episode length: register it with max_episode_steps, "
-            f"or write papd.make({name!r}, max_episode_steps=1000)"
+            f"or write papd.make(..., max_episode_steps=1000)"
         )
     if not wrong_spaces:
         with own_generators(0):

@@ -1,5 +1,6 @@
 """A JAX CMDP as an ordinary Gymnasium environment, for code that knows no JAX."""
 
+import re
 from typing import Any
 
 import gymnasium
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 
 from papd.envs.cmdp import CMDP, Box, Space
 
@@ -23,6 +25,9 @@ class GymnasiumCMDP(gymnasium.Env[np.ndarray, Any]):
         self.cmdp = cmdp
         self.observation_space = to_gymnasium_space(cmdp.observation_space)
         self.action_space = to_gymnasium_space(cmdp.action_space)
+        self.spec = EnvSpec(
+            re.sub(r"[^\w./-]", "-", cmdp.name), type(self).__name__, max_episode_steps=cmdp.max_episode_steps
+        )
         self._reset, self._step = jax.jit(cmdp.reset), jax.jit(cmdp.step)
         self._key = jax.random.key(0)
         self._state: Any = None
