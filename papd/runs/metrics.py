@@ -1,6 +1,7 @@
 """``metrics.csv``: one row an iteration. What a killed writer left is cut back before a run goes on."""
 
 import csv
+import hashlib
 import io
 import math
 import os
@@ -19,14 +20,24 @@ TIMINGS = ("steps_per_second", "wall_seconds")
 class MetricsFile:
     """Appends rows. A row reaches the operating system at once, the disk with :meth:`sync`."""
 
-    def __init__(self, path: Path, keep_iterations: int = 0):
-        """Open ``path`` for the row after iteration ``keep_iterations``; later rows are cut."""
+    def __init__(self, path: Path, keep_iterations: int = 0, digest: str = ""):
+        """Open ``path`` for the row after iteration ``keep_iterations``; later rows are cut.
+
+        What is kept must be what :attr:`digest` was then.
+        """
         self._path = path
-        self._columns = cut(path, keep_iterations)
+        kept = cut(path, keep_iterations, digest)
+        self._columns = tuple(next(csv.reader(io.StringIO(kept.decode(), newline="")), ()))
+        self._hash = hashlib.sha256(kept)
         try:
             self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
         except OSError as error:
             raise RunError(f"cannot write {path}: {reason(error)}") from error
+
+    @property
+    def digest(self) -> str:
+        """The checksum of everything written so far."""
+        return self._hash.hexdigest()
 
     def append(self, row: Row) -> None:
         """Write one row; the first brings the header."""
@@ -51,6 +62,7 @@ class MetricsFile:
             self._file.flush()
 
         self._guarded(write)
+        self._hash.update(line)
 
     def _guarded(self, action: Callable[[], None]) -> None:
         try:
@@ -68,24 +80,24 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
         raise RunError(f"{path} holds something that is no number: {error}") from error
 
 
-def cut(path: Path, iterations: int) -> tuple[str, ...]:
-    """Keep the header and the rows of the first ``iterations``; what they were is returned as the columns.
+def cut(path: Path, iterations: int, digest: str) -> bytes:
+    """Keep the header and the rows of the first ``iterations``, and return them.
 
-    A file that has fewer rows than that is a :class:`RunError`.
+    A file that has fewer rows, or other bytes than ``digest`` is of, is a :class:`RunError` and stays as it is.
     """
-    if iterations == 0:
-        if path.exists():
-            write_atomic(path, b"")
-        return ()
-    header, rows = _whole_rows(path)
-    kept = rows[:iterations]
-    if "iteration" not in header or len(kept) < iterations:
-        raise RunError(f"{path} holds {len(kept)} of the {iterations} iterations before the checkpoint")
-    column = header.index("iteration")
-    if [row[column] for row in kept] != [str(n) for n in range(1, iterations + 1)]:
-        raise RunError(f"{path} does not hold the iterations 1 to {iterations} in order")
-    write_atomic(path, _line(header) + b"".join(_line(row) for row in kept))
-    return tuple(header)
+    lines = read_bytes(path).splitlines(keepends=True) if iterations or path.exists() else []
+    kept = b"".join(lines[: iterations + 1]) if iterations else b""
+    if iterations and len(lines) <= iterations:
+        raise RunError(
+            f"{path} holds {max(0, len(lines) - 1)} of the {iterations} iterations before the checkpoint"
+        )
+    if iterations and hashlib.sha256(kept).hexdigest() != digest:
+        raise RunError(
+            f"{path} was changed: its first {iterations} iterations are not those of the checkpoint"
+        )
+    if kept != b"".join(lines):
+        write_atomic(path, kept)
+    return kept
 
 
 def _whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:

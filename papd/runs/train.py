@@ -151,9 +151,14 @@ class Run:
         began = time.perf_counter()
         self.position = replace(self.position, seconds=began - self._began)
         iteration = self.position.iteration
-        meta = {**self.position.to_meta(), "identity": self.config.identity()}
         self._metrics.sync()
-        save_tree(self.folder.checkpoint(iteration), self.agent.state, meta, {"best": self._best_policy})
+        about = {"identity": self.config.identity(), "metrics": self._metrics.digest}
+        save_tree(
+            self.folder.checkpoint(iteration),
+            self.agent.state,
+            {**self.position.to_meta(), **about},
+            {"best": self._best_policy},
+        )
         self.folder.prune(self.config.keep)
         best = self.position.best
         save_tree(self.folder.policy, self.agent.state.learner.policy, {"iteration": iteration})
@@ -197,7 +202,12 @@ class Run:
             )
         if meta.get("identity") != self.config.identity():
             raise RunError(f"{path} belongs to another configuration than {self.folder.config}")
-        return state, best, Position.from_meta(meta), MetricsFile(self.folder.metrics, iteration)
+        return (
+            state,
+            best,
+            Position.from_meta(meta),
+            MetricsFile(self.folder.metrics, iteration, meta["metrics"]),
+        )
 
     def _move(self, row: Row, policy: Any) -> None:
         """The position after an iteration whose episodes ``policy`` played."""

@@ -206,6 +206,19 @@ def test_lost_rows_send_it_back_to_a_checkpoint_that_has_them(tmp_path: Path) ->
     assert same(tmp_path / "run", tmp_path / "whole")
 
 
+def test_altered_rows_are_told_and_left_alone(tmp_path: Path) -> None:
+    whole(tmp_path, checkpoint_every=5)
+    metrics = tmp_path / "metrics.csv"
+    altered = metrics.read_bytes().replace(b"\n3,300,", b"\n3,301,")
+    metrics.write_bytes(altered)
+    with pytest.raises(RunError, match=r"metrics\.csv was changed: its first 20 iterations are not those"):
+        open_run(tmp_path)
+    assert metrics.read_bytes() == altered
+    metrics.unlink()
+    with pytest.raises(RunError, match=r"cannot read .*metrics\.csv: No such file"):
+        open_run(tmp_path)
+
+
 def test_no_usable_checkpoint_is_one_line_and_nothing_is_lost(tmp_path: Path) -> None:
     whole(tmp_path, checkpoint_every=5)
     before = (tmp_path / "metrics.csv").read_bytes()
