@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
@@ -17,7 +17,7 @@ from papd.envs.cmdp import CMDP
 from papd.envs.examine import AnyEnv, Facts, examine
 from papd.envs.host import HostEnv
 from papd.envs.sources import Source, find
-from papd.envs.stepping import GymnasiumStepper, Stepper
+from papd.envs.stepping import GymnasiumStepper, Stepper, in_one_line
 from papd.errors import ConfigError
 
 
@@ -32,6 +32,7 @@ class Wish:
     settings: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment's own constructor."""
     recipe: dict[str, Any] | None = None
+    """The arguments of ``papd.make``, where they are JSON values; without ``env`` where that is no name."""
 
 
 def adopt_named(name: str, wish: Wish) -> CMDP | HostEnv:
@@ -57,7 +58,7 @@ def adopt_function(function: Callable[..., Any], wish: Wish) -> CMDP | HostEnv:
     path = _import_path(function)
     if path is not None:
         recipe = None if wish.recipe is None else {**wish.recipe, "env": path}
-        return _adopt_path(path, function, Wish(**{**vars(wish), "recipe": recipe}))
+        return _adopt_path(path, function, replace(wish, recipe=recipe))
     name = function.__name__ if inspect.isroutine(function) or inspect.isclass(function) else repr(function)
     return _adopt_made(name, lambda: function(**wish.settings), wish, source=None)
 
@@ -88,7 +89,7 @@ def _adopt_registered(name: str, wish: Wish) -> CMDP | HostEnv:
     )
 
 
-def _adopt_path(path: str, function: Callable[..., Any], wish: Wish) -> CMDP | HostEnv:
+def _adopt_path(path: str, function: Any, wish: Wish) -> CMDP | HostEnv:
     if not callable(function):
         raise ConfigError(
             f"{path!r} is a {type(function).__name__}: name a function that returns an environment"
@@ -102,7 +103,7 @@ def _adopt_made(name: str, build: Callable[[], Any], wish: Wish, *, source: Sour
     try:
         env = build()
     except Exception as error:  # A stranger's constructor may raise anything.
-        raise ConfigError(f"{name} cannot be made: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{name} cannot be made: {in_one_line(error)}") from error
     if isinstance(env, CMDP):
         if wish.cost_keys not in (None, env.cost_names):
             raise ConfigError(f"cost_keys={wish.cost_keys}: {name} has the costs {env.cost_names}")
@@ -126,7 +127,7 @@ def _host(
         facts.max_episode_steps,
         source,
         only_one=only_one,
-        recipe=wish.recipe,
+        recipe=wish.recipe if wish.recipe is not None and "env" in wish.recipe else None,
         **wish.limits,
     )
 

@@ -14,7 +14,7 @@ from papd.envs.examine import AnyEnv, problems
 from papd.envs.host import HostEnv
 from papd.envs.registry import Env, make
 from papd.envs.sources import Source, own_generators
-from papd.envs.stepping import GymnasiumStepper
+from papd.envs.stepping import GymnasiumStepper, in_one_line
 from papd.errors import PapdError
 
 COPIES = 3
@@ -122,9 +122,10 @@ def _trace(env: CMDP, key: jax.Array, action: jax.Array) -> tuple[Any, str | Non
         try:
             results.append(run())
         except Exception as error:  # A stranger's environment may raise anything.
-            first = str(error).strip().splitlines()
-            reason = f"{type(error).__name__}: {first[0] if first else ''}"
-            return None, f"{what}: {reason} (no Python branches on traced values: jnp.where, lax.cond)"
+            return (
+                None,
+                f"{what}: {in_one_line(error)} (no Python branches on traced values: jnp.where, lax.cond)",
+            )
     return (results[0], results[1]), None
 
 

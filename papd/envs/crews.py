@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol, runtime_checkable
 
 from papd.envs.sources import Source
-from papd.envs.stepping import DONE, Batch, Runner, Sizes, Stepper
+from papd.envs.stepping import DONE, Batch, Runner, Sizes, Stepper, in_one_line
 
 FaultKind = Literal["died", "hung", "raised"]
 
@@ -91,7 +91,7 @@ class WorkerCrew:
         rows: range,
         worker: int,
         max_episode_steps: int,
-        time_limit: float,
+        time_limit: int | float,
     ):
         self.rows, self.worker = rows, worker
         self._memory, self._time_limit = memory, time_limit
@@ -221,7 +221,7 @@ class LocalCrew:
         try:
             steppers = [self._build() for _ in self.rows]
         except Exception as error:  # A stranger's environment may raise anything.
-            raise CrewError("raised", f"{type(error).__name__}: {error}") from error
+            raise CrewError("raised", in_one_line(error)) from error
         self._runner = Runner(steppers, self._batch, self.rows.start, self.worker, self._limit)
 
     def begin(self, command: bytes) -> None:
@@ -234,7 +234,7 @@ class LocalCrew:
         try:
             self._runner.run(self._command)
         except Exception as error:  # A stranger's environment may raise anything.
-            raise CrewError("raised", f"{type(error).__name__}: {error}") from error
+            raise CrewError("raised", in_one_line(error)) from error
 
     def hang_up(self) -> None:
         """No one listens."""

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from papd.envs.cmdp import Box, Discrete, Space
 from papd.envs.sources import own_generators
+from papd.envs.stepping import in_one_line
 from papd.errors import ConfigError
 
 AnyEnv = gymnasium.Env[Any, Any]
@@ -112,7 +113,7 @@ def _trial_problems(env: AnyEnv, name: str, cost_keys: tuple[str, ...] | None) -
                 where = "the second reset(seed=0)"
                 problem = _reset_problem(env, env.reset(seed=0))
     except Exception as error:  # A stranger's environment may raise anything.
-        problem = f"raised {type(error).__name__}: {error}"
+        problem = f"raised {in_one_line(error)}"
     if problem is None:
         where = f"the first {TRIAL_STEPS} steps"
         problem = _cost_problem(seen, cost_keys)

@@ -67,7 +67,7 @@ class HostEnv:
     """How one is built: by any process, or only here (a function)."""
     only_one: bool = False
     """It is one object, of which there is no second."""
-    time_limit: float = 60.0
+    time_limit: int | float = 60.0
     """Seconds that one environment may take for a step or a reset, before its worker counts as hung."""
     max_faults: int = 5
     """Faults in a row, of one environment, after which an :class:`EnvironmentFault` is raised."""

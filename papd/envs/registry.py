@@ -74,16 +74,15 @@ def make(
         return _as_it_is(env, keys, options)
     if backend == "twin":
         return _make_twin(env, keys, options)
+    if not isinstance(env, str | gymnasium.Env) and not callable(env):
+        raise ConfigError(
+            f"{env!r} is no environment: give an id, a Gymnasium environment, a papd CMDP, "
+            "or a function that makes one"
+        )
     wish = _wish(env, keys, options)
     if isinstance(env, str):
         return _make_bullet(env, wish) if env in BULLET_IDS else adopt_named(env, wish)
-    if isinstance(env, gymnasium.Env):
-        return adopt_object(env, wish)
-    if callable(env):
-        return adopt_function(env, wish)
-    raise ConfigError(
-        f"{env!r} is no environment: give an id, a Gymnasium environment, a papd CMDP, or a function that makes one"
-    )
+    return adopt_object(env, wish) if isinstance(env, gymnasium.Env) else adopt_function(env, wish)
 
 
 def _checked_keys(cost_keys: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -99,14 +98,11 @@ def _checked_keys(cost_keys: Sequence[str] | None) -> tuple[str, ...] | None:
 def _wish(env: Env, keys: tuple[str, ...] | None, options: dict[str, Any]) -> Wish:
     settings = dict(options)
     limits = {name: settings.pop(name) for name in _LIMITS if name in settings}
-    recipe: dict[str, Any] | None = {
-        "env": env,
-        "backend": "bullet",
-        "cost_keys": keys and list(keys),
-        **options,
-    }
+    named = {"env": env} if isinstance(env, str) else {}
+    given = {**named, "backend": "bullet", "cost_keys": keys and list(keys), **options}
+    recipe: dict[str, Any] | None
     try:
-        recipe = json.loads(json.dumps(recipe))
+        recipe = json.loads(json.dumps(given))
     except TypeError:
         recipe = None
     return Wish(keys, limits, settings.pop("max_episode_steps", None), settings, recipe)

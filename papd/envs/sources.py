@@ -4,7 +4,7 @@ import contextlib
 import importlib
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -75,14 +75,13 @@ def from_description(description: dict[str, Any]) -> Source:
     return Source(**{**description, "cost_keys": None if keys is None else tuple(keys)})
 
 
-def find(path: str) -> Callable[..., Any]:
+def find(path: str) -> Any:
     """The function that ``"package.module:factory"`` names."""
     module, _, name = path.partition(":")
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
-    factory: Callable[..., Any] = found
-    return factory
+    return found
 
 
 def _build_bullet(target: str, cost_keys: Sequence[str] | None) -> Stepper:

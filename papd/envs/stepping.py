@@ -24,6 +24,12 @@ Transition = tuple[Sequence[float] | np.ndarray, float, tuple[float, ...], bool,
 """Observation, reward, costs, terminated, truncated."""
 
 
+def in_one_line(error: BaseException) -> str:
+    """The kind of an error and the first line of what it says."""
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+
+
 @runtime_checkable
 class Stepper(Protocol):
     """One environment."""

@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium
 
 from papd.envs.sources import from_description
-from papd.envs.stepping import DONE, ERROR, Batch, Runner, Sizes
+from papd.envs.stepping import DONE, ERROR, Batch, Runner, Sizes, in_one_line
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def _read_exactly(descriptor: int, count: int) -> bytes:
 
 
 def _tell(replies: int, error: BaseException) -> None:
-    message = f"{type(error).__name__}: {error}".encode()[:4000]
+    message = in_one_line(error).encode()[:4000]
     with contextlib.suppress(BrokenPipeError):
         os.write(replies, ERROR + message)
 
