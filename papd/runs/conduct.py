@@ -37,8 +37,12 @@ def conduct(
     summary and raises :class:`RunStoppedError`.
     """
     with contextlib.closing(from_config(config)) as agent:
-        write_config(folder, config, command, progress.note)
+        fresh = not folder.config.exists()
+        if fresh:
+            write_config(folder, config, command, progress.note)
         with contextlib.closing(Run(folder, config, agent, progress)) as run:
+            if not fresh:  # Only now is it sure that the run can go on: a refusal changes nothing.
+                write_config(folder, config, command, progress.note)
             run.logs += begun(run.position.env_steps)
             summary = _train(run, stop)
         if summary["status"] == "finished" and config.eval_episodes:
