@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from papd.envs.cmdp import CMDP, Box, Step
-from papd.envs.twins.tasks import Motion, Scalar, Task, cost_vector, length
+from papd.envs.twins.tasks import Motion, Number, Scalar, Task, cost_vector, length
 
 _GRAVITY = 9.81
 _TINY = 1e-9
@@ -21,24 +21,23 @@ _TINY = 1e-9
 class BallParameters(NamedTuple):
     """What calibration finds; SI units."""
 
-    acceleration: float
+    acceleration: Number
     """Of the free ball at action 1, on each axis: force / mass."""
-    radius: float
-    linear_damping: float
-    angular_damping: float
-    rolling_friction: float
+    radius: Number
+    linear_damping: Number
+    angular_damping: Number
+    rolling_friction: Number
     """Metres: the torque against rolling is this times the weight."""
-    crowding: float
-    """The floor's contact holds up to four points of the ball's track; where it does, rolling friction is more by this share."""
-    crowding_speeds: tuple[float, float, float]
+    crowding: Number
+    """The floor's contact may hold four points of the ball's track: there rolling friction is more by this share."""
+    crowding_speeds: tuple[Number, Number, Number]
     """m/s: where that begins, is strongest and ends."""
     walls: bool
-    wall_distance: float
+    wall_distance: Number
     """From the arena's middle to the centre of a ball that touches a wall."""
-    wall_recovery: float
-    """Share of its penetration of a wall that one sub-step undoes; that speed is kept: it is the bounce."""
-    wall_friction: float
-    sub_step: float
+    wall_restitution: Number
+    wall_friction: Number
+    sub_step: Number
     """Seconds."""
     sub_steps: int
     """In a step of the environment."""
@@ -145,7 +144,7 @@ def move(p: BallParameters, state: BallState, push_x: Scalar, push_y: Scalar) ->
         flight=jnp.maximum(0.0, state.flight - p.sub_step * p.sub_steps),
         step=step,
     )
-    return _touch_wall(p, state, moved)
+    return _touch_wall(p, moved)
 
 
 def _roll(
@@ -187,27 +186,23 @@ def _fly(
     return after_x, after_y, old * vx + new * after_x, old * vy + new * after_y
 
 
-def _touch_wall(p: BallParameters, before: BallState, after: BallState) -> BallState:
+def _touch_wall(p: BallParameters, after: BallState) -> BallState:
     """The nearest wall of the octagon throws back what crossed it in this step.
 
-    The sub-step at whose end the ball is first inside decides how deep it is, and so how fast it is pushed out.
-    Friction at the wall acts along it, against sliding and spin about the vertical, and upwards, against rolling
-    on: that throws the ball up for a while, free of the floor.
+    Bullet pushes it out the faster the deeper a sub-step left it in the wall, which is a matter of chance: the
+    restitution is the mean. Friction at the wall acts along it, against sliding and spin about the vertical, and
+    upwards, against rolling on: that throws the ball up for a while, free of the floor.
     """
     nx, ny = nearest_wall(after.x, after.y)
     outwards, along = nx * after.vx + ny * after.vy, nx * after.vy - ny * after.vx
     outside = nx * after.x + ny * after.y - p.wall_distance
     hit = (outside > 0.0) & (outwards > 0.0)
-    time_outside = outside / jnp.maximum(outwards, _TINY)
-    time_left = p.sub_step * jnp.floor(time_outside / p.sub_step)
-    depth = (time_outside - time_left) * outwards
-    bounce = p.wall_recovery * depth / p.sub_step
     rolling, spinning = nx * after.spin_x + ny * after.spin_y, along + after.spin_z
     slip = jnp.sqrt(rolling * rolling + spinning * spinning + _TINY)
-    pushed = jnp.where(hit, outwards + bounce, 0.0)
+    pushed = jnp.where(hit, (1.0 + p.wall_restitution) * outwards, 0.0)
     share = jnp.minimum(1.0 / 3.5, p.wall_friction * pushed / slip)
     rubbed, climbed = share * spinning, share * rolling
-    inwards = time_left * pushed
+    inwards = jnp.where(hit, (1.0 + p.wall_restitution) * outside, 0.0)
     return after._replace(
         x=after.x - inwards * nx,
         y=after.y - inwards * ny,

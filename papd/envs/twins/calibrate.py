@@ -1,4 +1,4 @@
-"""``papd fidelity --calibrate``: record the real environments, fit the twins' parameters, write them with their origin."""
+"""``papd fidelity --calibrate``: record the real environments, fit the twins, write the parameters and their origin."""
 
 import json
 import time

@@ -2,8 +2,8 @@
 
 The axes are the car's: ``u`` forwards, ``v`` to the left, ``r`` the yaw rate, all of the centre of mass. Speed follows
 the throttle against drag; the turn follows the steering angle, late and with slip. The correction is a cubic
-polynomial, mirror-symmetric like the car, of variables clipped to the range of the recordings, and clipped itself: so no
-action drives the twin out of what was recorded, and its speeds are bounded by construction.
+polynomial, mirror-symmetric like the car, of bounded variables, and clipped itself: no action drives the twin far out
+of what was recorded, and its speeds are bounded by construction.
 """
 
 from typing import NamedTuple
@@ -15,63 +15,71 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from papd.envs.cmdp import CMDP, Box, Step
 from papd.envs.twins.ball import nearest_wall
-from papd.envs.twins.tasks import Motion, Scalar, Task, cost_vector
+from papd.envs.twins.tasks import Motion, Number, Scalar, Task, cost_vector
 
-Monomial = tuple[str, float]
+Monomial = tuple[str, Number]
 """A product of variables such as ``"u*u*steering"`` (``"1"``: the constant), and its coefficient."""
+
+
+KNOTS = (0.0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7, 3.0)
+"""Forward speeds (m/s) of the tables; between them they are straight, beyond the last they stay.
+
+The contacts of a wheel hold more points of its track the slower it rolls, so that friction changes with the speed in
+steps that no low polynomial follows.
+"""
+
+Table = tuple[Number, ...]
 
 
 class Drive(NamedTuple):
     """How the forward speed changes in one step (m/s)."""
 
-    motor: float
+    motor: Number
     """Per unit of throttle."""
-    drag: float
-    """Per m/s."""
-    square_drag: float
-    """Per (m/s)^2, against the motion."""
-    late_motor: float
+    late_motor: Number
     """Per unit of the throttle of the step before: the rings of the differentials still turn as it told them."""
-    turning_drag: float
+    turning_drag: Number
     """Per unit of u tan(steering)^2."""
-    turning_push: float
+    turning_push: Number
     """Per unit of v r."""
+    drag: Table
+    """Against the motion, at each of ``KNOTS``."""
 
 
 class Turn(NamedTuple):
     """The next yaw rate, or sideways speed, of the bicycle."""
 
-    steering: float
-    """Per unit of u tan(steering): what the wheels lead to."""
-    target: float
+    target: Number
     """Per unit of u times the steering's target: the hinges turn during the step."""
-    sideways: float
+    sideways: Number
     """Per m/s of sideways speed."""
-    yawing: float
+    yawing: Number
     """Per rad/s of yaw rate."""
+    steering: Table
+    """Per unit of u tan(steering), what the wheels lead to, at each of ``KNOTS``."""
 
 
 class Jitter(NamedTuple):
     """Standard deviation of a contact's process noise: a floor and what raises it."""
 
-    floor: float
-    wheel_slip: float
+    floor: Number
+    wheel_slip: Number
     """Per m/s between the wheels' target and the speed."""
-    yawing: float
+    yawing: Number
     """Per rad/s."""
-    steering: float
+    steering: Number
     """Per rad that the hinges are from their target."""
 
 
 class CarParameters(NamedTuple):
     """What calibration finds; SI units, a step of the environment at a time."""
 
-    steering_range: float
+    steering_range: Number
     """Radians at action 1."""
-    steering_rate: float
+    steering_rate: Number
     """Share of the way to its target that the steering goes in a step."""
-    steering_jitter: float
-    wheel_speed: float
+    steering_jitter: Number
+    wheel_speed: Number
     """m/s of the wheels' rim at throttle 1."""
     drive: Drive
     yaw: Turn
@@ -79,25 +87,25 @@ class CarParameters(NamedTuple):
     drive_correction: tuple[Monomial, ...]
     yaw_correction: tuple[Monomial, ...]
     slide_correction: tuple[Monomial, ...]
-    correction_bounds: tuple[float, float, float]
+    correction_bounds: tuple[Number, Number, Number]
     """Of drive, slide and yaw: m/s, m/s and rad/s a step."""
-    speeds: tuple[float, float, float]
+    speeds: tuple[Number, Number, Number]
     """Bounds of |u|, |v| and |r|."""
     drive_jitter: Jitter
     yaw_jitter: Jitter
     slide_jitter: Jitter
-    jitter_correlation: float
+    jitter_correlation: Number
     """Between yaw and slide."""
     landing_steps: int
     """The car falls on its wheels at the start: so many steps without grip."""
-    first_steering: float
+    first_steering: Number
     """The two hinges start uniformly within this; the car sees their mean."""
     walls: bool
-    wall_distance: float
+    wall_distance: Number
     """From the arena's middle to the centre of a car that touches a wall."""
-    wall_restitution: float
-    wall_friction: float
-    time_step: float
+    wall_restitution: Number
+    wall_friction: Number
+    time_step: Number
     """Seconds."""
     sub_steps: int
     """Of the simulator; they decide how a step's displacement weighs the speeds before and after."""
@@ -159,10 +167,8 @@ class Car(CMDP):
         spread = self.parameters.first_steering
         steering = jax.random.uniform(hinges, (2,), minval=-spread, maxval=spread).mean()
         zero = jnp.zeros(())
-        first = (1.0 - self.parameters.steering_rate) * steering
-        state = CarState(
-            x, y, self.task.first_heading(x, y), zero, zero, zero, first, zero, jnp.zeros((), jnp.int32)
-        )
+        heading = self.task.first_heading(x, y)
+        state = CarState(x, y, heading, zero, zero, zero, steering, zero, jnp.zeros((), jnp.int32))
         return state, self.observe(state)
 
     def step(self, key: PRNGKeyArray, state: CarState, action: Float[Array, " action"]) -> Step:
@@ -208,28 +214,51 @@ def move(
     return _touch_wall(p, moved) if p.walls else moved
 
 
-def features(
-    p: CarParameters, state: CarState, throttle: Scalar, target: Scalar
-) -> tuple[dict[str, Scalar], tuple[Scalar, ...], tuple[Scalar, ...]]:
-    """The variables of the corrections, the terms of :class:`Drive` and those of :class:`Turn`, in their order."""
+class Terms(NamedTuple):
+    """What the next velocities are sums of; the order within a part is that of its parameters."""
+
+    variables: dict[str, Scalar]
+    """Of the corrections."""
+    drive: tuple[Scalar, ...]
+    drag: Scalar
+    """The sign of the table of drag."""
+    turn: tuple[Scalar, ...]
+    lead: Scalar
+    """The factor of the table of steering."""
+    knots: tuple[Scalar, ...]
+    """How much of each knot of the tables counts: hats over |u|, which sum to 1."""
+
+
+def terms(p: CarParameters, state: CarState, throttle: Scalar, target: Scalar) -> Terms:
+    """The terms for a state and a control."""
     u, v, r = (
         jnp.clip(speed, -bound, bound)
         for speed, bound in zip((state.u, state.v, state.r), p.speeds, strict=True)
     )
     steering = jnp.clip(state.steering, -p.steering_range, p.steering_range)
     lead = jnp.tan(steering)
-    variables = {
-        "u": u,
-        "v": v,
-        "r": r,
-        "steering": steering,
-        "throttle": throttle,
-        "target": target,
-        "last": state.last_throttle,
-    }
-    drive = (throttle, -u, -u * jnp.abs(u), state.last_throttle, -u * lead * lead, v * r)
-    turn = (u * lead, u * target, v, r)
-    return variables, drive, turn
+    return Terms(
+        variables={
+            "u": u,
+            "v": v,
+            "r": r,
+            "steering": steering,
+            "throttle": throttle,
+            "target": target,
+            "last": state.last_throttle,
+        },
+        drive=(throttle, state.last_throttle, -u * lead * lead, v * r),
+        drag=-jnp.sign(u),
+        turn=(u * target, v, r),
+        lead=u * lead,
+        knots=_hats(jnp.abs(u)),
+    )
+
+
+def _hats(speed: Scalar) -> tuple[Scalar, ...]:
+    gap = KNOTS[1] - KNOTS[0]
+    place = jnp.minimum(speed, KNOTS[-1]) / gap
+    return tuple(jnp.maximum(0.0, 1.0 - jnp.abs(place - number)) for number in range(len(KNOTS)))
 
 
 def polynomial(monomials: tuple[Monomial, ...], variables: dict[str, Scalar]) -> Scalar:
@@ -246,19 +275,25 @@ def polynomial(monomials: tuple[Monomial, ...], variables: dict[str, Scalar]) ->
 def _next_velocities(
     p: CarParameters, state: CarState, throttle: Scalar, target: Scalar
 ) -> tuple[Scalar, Scalar, Scalar]:
-    variables, drive, turn = features(p, state, throttle, target)
+    given = terms(p, state, throttle, target)
+    variables = given.variables
 
-    def corrected(core: Scalar, monomials: tuple[Monomial, ...], bound: float) -> Scalar:
+    def corrected(core: Scalar, monomials: tuple[Monomial, ...], bound: Number) -> Scalar:
         return core + jnp.clip(polynomial(monomials, variables), -bound, bound)
 
     bounds = p.correction_bounds
-    u = corrected(variables["u"] + _weigh(p.drive, drive), p.drive_correction, bounds[0])
-    v = corrected(_weigh(p.slide, turn), p.slide_correction, bounds[1])
-    r = corrected(_weigh(p.yaw, turn), p.yaw_correction, bounds[2])
+    drag = given.drag * _weigh(p.drive.drag, given.knots)
+    u = corrected(variables["u"] + _weigh(p.drive[:-1], given.drive) + drag, p.drive_correction, bounds[0])
+    slide, yaw = (
+        _weigh(part[:-1], given.turn) + given.lead * _weigh(part.steering, given.knots)
+        for part in (p.slide, p.yaw)
+    )
+    v = corrected(slide, p.slide_correction, bounds[1])
+    r = corrected(yaw, p.yaw_correction, bounds[2])
     return u, v, r
 
 
-def _weigh(weights: tuple[float, ...], terms: tuple[Scalar, ...]) -> Scalar:
+def _weigh(weights: tuple[Number, ...], terms: tuple[Scalar, ...]) -> Scalar:
     total = weights[0] * terms[0]
     for weight, term in zip(weights[1:], terms[1:], strict=True):
         total = total + weight * term

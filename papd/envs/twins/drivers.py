@@ -6,6 +6,7 @@ controllers put the recordings there, at many speeds, in both directions of trav
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,11 +41,24 @@ def noise(rng: np.random.Generator) -> Act:
     return lambda number, observation: mean + deviation * rng.normal(size=2)
 
 
-def _changing(rng: np.random.Generator, draw: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
+class Aims(NamedTuple):
+    """What a controller is after."""
+
+    speed: float
+    line: float
+    """y of a straight run, or the radius of a circle."""
+    sideline: float
+    sense: float
+    """1, or -1 for the opposite direction of travel."""
+    sharpness: float
+    """Of the correction towards the line."""
+
+
+def _changing(rng: np.random.Generator, draw: Callable[[], Aims]) -> Callable[[], Aims]:
     """Aims that are drawn anew at random times, 50 steps apart on average."""
     aims = draw()
 
-    def current() -> np.ndarray:
+    def current() -> Aims:
         nonlocal aims
         if rng.random() < 0.02:
             aims = draw()
@@ -53,9 +67,9 @@ def _changing(rng: np.random.Generator, draw: Callable[[], np.ndarray]) -> Calla
     return current
 
 
-def _course(task: str, position: np.ndarray, aims: np.ndarray) -> float:
+def _course(task: str, position: np.ndarray, aims: Aims) -> float:
     """The direction of travel (angle in the world) that follows a line along x, or a circle within sidelines."""
-    x, y = position
+    x, y = float(position[0]), float(position[1])
     _, line, sideline, sense, sharpness = aims
     if task == "Run":
         along = 0.0 if sense > 0 else math.pi
@@ -65,11 +79,11 @@ def _course(task: str, position: np.ndarray, aims: np.ndarray) -> float:
     return angle - sense * (math.pi / 2 + math.atan(sharpness * (distance - radius)))
 
 
-def _draw_aims(rng: np.random.Generator, task: str, speeds: tuple[float, float]) -> np.ndarray:
-    """Speed, line (y of a straight run or radius of a circle), sideline, sense of travel, sharpness of correction."""
+def _draw_aims(rng: np.random.Generator, task: str, speeds: tuple[float, float]) -> Aims:
+    """At random, in the direction that pays for the most part."""
     line = rng.uniform(-2.3, 2.3) if task == "Run" else rng.uniform(4.0, 8.0)
     sense = 1.0 if rng.random() < 0.85 else -1.0
-    return np.array([rng.uniform(*speeds), line, rng.uniform(5.0, 6.5), sense, rng.uniform(0.2, 1.0)])
+    return Aims(rng.uniform(*speeds), line, rng.uniform(5.0, 6.5), sense, rng.uniform(0.2, 1.0))
 
 
 def ball_controller(task: str) -> Driver:
@@ -83,12 +97,13 @@ def ball_controller(task: str) -> Driver:
         def act(number: int, observation: np.ndarray) -> np.ndarray:
             aims = current()
             course = _course(task, 10.0 * observation[0:2], aims)
-            wanted = aims[0] * np.array([math.cos(course), math.sin(course)])
+            wanted = aims.speed * np.array([math.cos(course), math.sin(course)])
             push = gain * (wanted - 5.0 * observation[2:4])
             if task == "Circle":
                 towards = -observation[0:2] / max(float(np.linalg.norm(observation[0:2])), 1e-3)
-                push = push + towards * aims[0] ** 2 / max(aims[1], 1.0) / 8.3
-            return push + deviation * rng.normal(size=2)
+                push = push + towards * aims.speed**2 / max(aims.line, 1.0) / 8.3
+            action: np.ndarray = push + deviation * rng.normal(size=2)
+            return action
 
         return act
 
@@ -113,8 +128,9 @@ def car_controller(task: str) -> Driver:
             error = math.atan2(math.sin(error), math.cos(error))
             rolling = gear * max(abs(speed), 0.5)
             steering = math.atan(_WHEELBASE * 1.5 * error / rolling) / _STEERING_RANGE
-            throttle = gear * aims[0] / _SPEED_AT_FULL_THROTTLE + gain * (gear * aims[0] - speed)
-            return np.array([throttle, steering]) + deviation * rng.normal(size=2)
+            throttle = gear * aims.speed / _SPEED_AT_FULL_THROTTLE + gain * (gear * aims.speed - speed)
+            action: np.ndarray = np.array([throttle, steering]) + deviation * rng.normal(size=2)
+            return action
 
         return act
 
@@ -130,12 +146,32 @@ def full_throttle(rng: np.random.Generator) -> Act:
 
 def mixture(env_id: str) -> Driver:
     """The driver of calibration: each episode draws one of the behaviours."""
-    task = "Run" if "Run" in env_id else "Circle"
-    controller = ball_controller(task) if "Ball" in env_id else car_controller(task)
-    drivers = (controller, held, noise, full_throttle)
+    drivers = (controller(env_id), held, noise, full_throttle)
     chances = np.array([0.55, 0.2, 0.1, 0.15])
 
     def driver(rng: np.random.Generator) -> Act:
         return drivers[int(rng.choice(len(drivers), p=chances))](rng)
+
+    return driver
+
+
+def controller(env_id: str) -> Driver:
+    """The one that imitates a policy."""
+    task = "Run" if "Run" in env_id else "Circle"
+    return ball_controller(task) if "Ball" in env_id else car_controller(task)
+
+
+def following(policy: Callable[[np.ndarray], np.ndarray]) -> Driver:
+    """Drives as a trained policy does: ``policy`` gives the action for an observation."""
+    return lambda rng: lambda number, observation: policy(observation)
+
+
+def repeating(actions: np.ndarray) -> Driver:
+    """Gives recorded actions [E, T, 2] again, one episode after the other."""
+    episodes = iter(actions)
+
+    def driver(rng: np.random.Generator) -> Act:
+        episode = next(episodes)
+        return lambda number, observation: episode[number]
 
     return driver

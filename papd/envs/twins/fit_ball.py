@@ -23,13 +23,15 @@ _CROWDING_GUESS = (0.1, 1.0, 1.5, 2.2)
 def fit_ball(recording: Recording, start: dict[str, Any]) -> BallParameters:
     """All parameters; ``start`` holds the known ones: ``sub_step``, ``sub_steps``, ``walls``."""
     blank = BallParameters(
-        *_GUESS[:1],
-        RADIUS_OF_BALL,
-        *_GUESS[1:],
+        acceleration=_GUESS[0],
+        radius=RADIUS_OF_BALL,
+        linear_damping=_GUESS[1],
+        angular_damping=_GUESS[2],
+        rolling_friction=_GUESS[3],
         crowding=0.0,
         crowding_speeds=_CROWDING_GUESS[1:],
         wall_distance=11.4,
-        wall_recovery=0.8,
+        wall_restitution=0.5,
         wall_friction=0.5,
         **start,
     )
@@ -99,25 +101,27 @@ def _fit_rolling(recording: Recording, blank: BallParameters) -> BallParameters:
 
 
 def _fit_walls(recording: Recording, parameters: BallParameters) -> BallParameters:
-    """Distance, recovery and friction that predict single steps near the walls best (Nelder and Mead)."""
+    """Distance, restitution and friction that predict single steps near the walls best (Nelder and Mead)."""
     states = real_states(recording)
     near = (np.hypot(states.x, states.y) > _FREE)[:, :-1]
     before, pushes, after = _steps(recording, near)
 
     @jax.jit
     def error(wall: jax.Array) -> jax.Array:
-        candidate = parameters._replace(wall_distance=wall[0], wall_recovery=wall[1], wall_friction=wall[2])
+        candidate = parameters._replace(
+            wall_distance=wall[0], wall_restitution=wall[1], wall_friction=wall[2]
+        )
         moved = _move(candidate, before, pushes)
-        return sum(jnp.mean(jnp.abs(getattr(moved, name) - getattr(after, name))) for name in ("vx", "vy"))
+        return jnp.mean((moved.vx - after.vx) ** 2 + (moved.vy - after.vy) ** 2)
 
-    lowest, highest = [11.0, 0.1, 0.0], [11.8, 1.0, 2.0]
+    lowest, highest = [11.3, 0.0, 0.0], [11.5, 1.0, 2.0]
     found = minimize(
         lambda wall: float(error(jnp.asarray(np.clip(wall, lowest, highest), jnp.float32))),
-        np.array([11.3, 0.8, 0.5]),
+        np.array([11.4, 0.3, 0.5]),
         method="Nelder-Mead",
         options={
-            "initial_simplex": [[11.3, 0.8, 0.5], [11.5, 0.8, 0.5], [11.3, 0.95, 0.5], [11.3, 0.8, 0.8]]
+            "initial_simplex": [[11.4, 0.3, 0.5], [11.45, 0.3, 0.5], [11.4, 0.6, 0.5], [11.4, 0.3, 0.9]]
         },
     ).x
-    distance, recovery, friction = (float(f"{value:.5g}") for value in np.clip(found, lowest, highest))
-    return parameters._replace(wall_distance=distance, wall_recovery=recovery, wall_friction=friction)
+    distance, restitution, friction = (float(f"{value:.5g}") for value in np.clip(found, lowest, highest))
+    return parameters._replace(wall_distance=distance, wall_restitution=restitution, wall_friction=friction)

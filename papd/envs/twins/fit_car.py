@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 import optax
 from scipy.optimize import minimize, nnls
 
-from papd.envs.twins.car import CarParameters, CarState, Drive, Jitter, Monomial, Turn, features, move
+from papd.envs.twins.car import KNOTS, CarParameters, CarState, Drive, Jitter, Monomial, Turn, move, terms
 from papd.envs.twins.record import Recording
 from papd.envs.twins.replay import as_jax, real_states
 
@@ -60,37 +61,42 @@ def _single_steps(data: _Steps, start: dict[str, Any]) -> CarParameters:
     way = data.target - before.steering
     rate = float(way @ (after.steering - before.steering) / (way @ way))
     blank = _blank(start, rate, float(np.std(after.steering - before.steering - rate * way)))
-    variables, drive, turn = (
-        jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), part)
-        for part in features(blank, as_jax(before), jnp.asarray(data.throttle), jnp.asarray(data.target))
+    controls = (jnp.asarray(data.throttle, jnp.float32), jnp.asarray(data.target, jnp.float32))
+    found = jax.vmap(functools.partial(terms, blank))(as_jax(before), *controls)
+    given = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
+    knots = np.stack(given.knots, axis=1)
+    drag, lead = given.drag[:, None] * knots, given.lead[:, None] * knots
+    turn = np.concatenate([np.stack(given.turn, axis=1), lead], axis=1)
+    pushes, left_u = _regress(
+        np.concatenate([np.stack(given.drive, axis=1), drag], axis=1), after.u - before.u
     )
-    pushes, left_u = _regress(np.stack(drive, axis=1), after.u - before.u)
-    slides, left_v = _regress(np.stack(turn, axis=1), after.v)
-    yaws, left_r = _regress(np.stack(turn, axis=1), after.r)
+    slides, left_v = _regress(turn, after.v)
+    yaws, left_r = _regress(turn, after.r)
+    variables = given.variables
     corrections = [
         _select(variables, left, odd) for left, odd in ((left_u, False), (left_v, True), (left_r, True))
     ]
     return blank._replace(
-        drive=Drive(*pushes),
-        slide=Turn(*slides),
-        yaw=Turn(*yaws),
+        drive=Drive(pushes[0], pushes[1], pushes[2], pushes[3], tuple(pushes[4:])),
+        slide=Turn(slides[0], slides[1], slides[2], tuple(slides[3:])),
+        yaw=Turn(yaws[0], yaws[1], yaws[2], tuple(yaws[3:])),
         drive_correction=corrections[0][0],
         slide_correction=corrections[1][0],
         yaw_correction=corrections[2][0],
-        correction_bounds=tuple(bound for _, bound in corrections),
+        correction_bounds=(corrections[0][1], corrections[1][1], corrections[2][1]),
     )
 
 
 def _blank(start: dict[str, Any], rate: float, jitter: float) -> CarParameters:
-    still = Jitter(0.0, 0.0, 0.0, 0.0)
+    still, level = Jitter(0.0, 0.0, 0.0, 0.0), (0.0,) * len(KNOTS)
     return CarParameters(
         steering_range=_STEERING_RANGE,
         steering_rate=rate,
         steering_jitter=jitter,
         wheel_speed=_WHEEL_SPEED,
-        drive=Drive(*[0.0] * 6),
-        yaw=Turn(*[0.0] * 4),
-        slide=Turn(*[0.0] * 4),
+        drive=Drive(0.0, 0.0, 0.0, 0.0, level),
+        yaw=Turn(0.0, 0.0, 0.0, level),
+        slide=Turn(0.0, 0.0, 0.0, level),
         drive_correction=(),
         yaw_correction=(),
         slide_correction=(),
@@ -122,8 +128,8 @@ def _select(
         for names in itertools.combinations_with_replacement(variables, degree):
             if sum(name in _MIRRORED for name in names) % 2 == odd:
                 products["*".join(names)] = functools.reduce(np.multiply, [variables[name] for name in names])
-    names = list(products)
-    terms = np.stack([products[name] for name in names], axis=1)
+    labels = list(products)
+    terms = np.stack([products[label] for label in labels], axis=1)
     size = terms.std(axis=0) + 1e-9
     chosen: list[int] = []
     weights, left = np.zeros(0), values
@@ -134,7 +140,7 @@ def _select(
         found, left = _regress(terms[:, chosen], values)
         weights = np.array(found)
     bound = float(np.quantile(np.abs(terms[:, chosen] @ weights), 0.999))
-    return tuple((names[index], float(weight)) for index, weight in zip(chosen, weights, strict=True)), bound
+    return tuple((labels[index], float(weight)) for index, weight in zip(chosen, weights, strict=True)), bound
 
 
 def _refine(recording: Recording, parameters: CarParameters, refinements: int) -> CarParameters:
@@ -173,8 +179,7 @@ def _refine(recording: Recording, parameters: CarParameters, refinements: int) -
     state = optimizer.init(change)
     for key in jax.random.split(jax.random.key(0), refinements):
         change, state = improve(change, state, key)
-    found = rebuild(np.asarray(vector + scale * change, np.float64))
-    return jax.tree.map(lambda leaf: leaf.item() if isinstance(leaf, np.generic) else leaf, found)
+    return rebuild(np.asarray(vector + scale * change, np.float64).tolist())
 
 
 def _windows(
@@ -203,25 +208,23 @@ def _windows(
     )
 
 
-def _vectorise(parameters: CarParameters) -> tuple[jax.Array, Any]:
+def _vectorise(parameters: CarParameters) -> tuple[jax.Array, Callable[[Any], CarParameters]]:
     """Every weight of the physics and the corrections as one vector, and the way back."""
     groups = ("drive", "slide", "yaw")
     corrections = tuple(f"{group}_correction" for group in groups)
-    parts = [np.array(getattr(parameters, group)) for group in groups]
-    parts += [np.array([weight for _, weight in getattr(parameters, name)]) for name in corrections]
-    ends = np.cumsum([len(part) for part in parts])[:-1]
+    weights = [getattr(parameters, group) for group in groups]
+    weights += [tuple(weight for _, weight in getattr(parameters, name)) for name in corrections]
+    numbers, structure = jax.tree.flatten(weights)
 
     def rebuild(vector: Any) -> CarParameters:
-        pieces = (np if isinstance(vector, np.ndarray) else jnp).split(vector, ends)
-        changed: dict[str, Any] = {}
-        for group, piece in zip(groups, pieces, strict=False):
-            changed[group] = type(getattr(parameters, group))(*piece)
-        for name, piece in zip(corrections, pieces[3:], strict=True):
+        parts = jax.tree.unflatten(structure, list(vector))
+        changed = dict(zip(groups, parts[:3], strict=True))
+        for name, piece in zip(corrections, parts[3:], strict=True):
             labels = [label for label, _ in getattr(parameters, name)]
             changed[name] = tuple(zip(labels, piece, strict=True))
         return parameters._replace(**changed)
 
-    return jnp.asarray(np.concatenate(parts), jnp.float32), rebuild
+    return jnp.asarray(numbers, jnp.float32), rebuild
 
 
 def _predict(
@@ -282,9 +285,8 @@ def _fit_walls(recording: Recording, parameters: CarParameters) -> CarParameters
         moved = jax.vmap(lambda state, act: move(candidate, state, act[0], act[1], jnp.zeros(4)))(
             before, control
         )
-        return sum(
-            jnp.mean(jnp.abs(getattr(moved, name) - getattr(after, name))) for name in ("x", "y", "u", "v")
-        )
+        missed = [jnp.abs(getattr(moved, name) - getattr(after, name)) for name in ("x", "y", "u", "v")]
+        return jnp.mean(jnp.stack(missed))
 
     found = minimize(
         lambda wall: float(

@@ -42,10 +42,14 @@ def from_json(env_id: str, written: dict[str, Any]) -> BallParameters | CarParam
     read: dict[str, Any] = {}
     for name, value in written.items():
         if name in _GROUPS:
-            read[name] = _GROUPS[name](**value)
+            read[name] = _GROUPS[name](**{key: _hashable(part) for key, part in value.items()})
         elif name.endswith("_correction"):
             read[name] = tuple(value.items())
         else:
-            read[name] = tuple(value) if isinstance(value, list) else value
+            read[name] = _hashable(value)
     parameters: BallParameters | CarParameters = kind(**read)
     return parameters
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

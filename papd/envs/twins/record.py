@@ -69,27 +69,34 @@ class Recording:
 
     def distance_travelled(self) -> np.ndarray:
         """[E] length of each path in the plane."""
-        return np.linalg.norm(np.diff(self.position[..., :2], axis=1), axis=-1).sum(axis=1)
+        lengths: np.ndarray = np.linalg.norm(np.diff(self.position[..., :2], axis=1), axis=-1)
+        total: np.ndarray = lengths.sum(axis=1)
+        return total
 
 
 def make_real(env_id: str) -> Any:
     """The package's own environment, without Gymnasium's wrappers, and its episode length as ``(env, steps)``."""
     try:
-        import bullet_safety_gym  # noqa: F401
-        import gymnasium
+        from papd.envs.bullet import gymnasium, quiet
     except ImportError as error:
         raise ConfigError(
             f"{env_id} is recorded from Bullet-Safety-Gym: pip install 'papd[bullet]'"
         ) from error
-    specification = gymnasium.spec(env_id)
-    return gymnasium.make(env_id).unwrapped, int(specification.max_episode_steps or 0)
+    with quiet():
+        env = gymnasium.make(env_id).unwrapped
+    return env, int(gymnasium.spec(env_id).max_episode_steps or 0)
 
 
-def record(env_id: str, driver: Driver, episodes: int, seed: int) -> Recording:
-    """Drive the real environment for whole episodes. One environment is used throughout, as training would."""
+def record(env_id: str, driver: Driver, episodes: int, seed: int, *, warm_up: int = 0) -> Recording:
+    """Drive the real environment for whole episodes. One environment is used throughout, as training would.
+
+    ``warm_up`` steps of an episode of its own come first: they change nothing but what the solver remembers.
+    """
     env, length = make_real(env_id)
     rng = np.random.default_rng(seed)
     try:
+        if warm_up:
+            _episode(env, lambda number, observation: np.ones(2), warm_up, seed)
         recorded = [_episode(env, driver(rng), length, seed * 100_003 + number) for number in range(episodes)]
     finally:
         env.close()
@@ -138,14 +145,14 @@ def _episode(
 def _rigid_state(env: Any) -> np.ndarray:
     """Position, velocity, roll-pitch-yaw and angular velocity of the base, then the steering angles of a Car."""
     agent = env.agent
-    base = bases_state(env)
+    base = _base_state(env)
     if agent.num_joints != _JOINTS_OF_CAR:
         return base
     steering = [env.bc.getJointState(agent.body_id, joint)[0] for joint in _STEERING_JOINTS]
     return np.concatenate([base, steering])
 
 
-def bases_state(env: Any) -> np.ndarray:
+def _base_state(env: Any) -> np.ndarray:
     """The 12 numbers of the base link, as the package's ``Body.get_state``."""
     position, quaternion = env.bc.getBasePositionAndOrientation(env.agent.body_id)
     velocity, spin = env.bc.getBaseVelocity(env.agent.body_id)

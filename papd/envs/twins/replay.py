@@ -33,8 +33,8 @@ def real_path(recording: Recording) -> Path:
     return _path(state)
 
 
-def real_states(recording: Recording) -> BallState | CarState:
-    """The twin's state at every recorded moment: arrays [E, T + 1], float64."""
+def real_states(recording: Recording) -> Any:
+    """The twin's state (:class:`BallState`, :class:`CarState`) at every recorded moment: NumPy arrays [E, T + 1]."""
     x, y, z = np.moveaxis(recording.position, -1, 0)
     vx, vy, vz = np.moveaxis(recording.velocity, -1, 0)
     steps = np.broadcast_to(np.arange(x.shape[1]), x.shape)
@@ -43,15 +43,15 @@ def real_states(recording: Recording) -> BallState | CarState:
         height = np.maximum(z - RADIUS_OF_BALL, 0.0)
         flight = (vz + np.sqrt(vz**2 + 2.0 * _GRAVITY * height)) / _GRAVITY
         flight = np.where(height > 0.01, np.maximum(flight, 0.0), 0.0)
-        return BallState(x, y, vx, vy, spin[..., 1], -spin[..., 0], spin[..., 2], flight, steps)
+        ball: Any = BallState
+        return ball(x, y, vx, vy, spin[..., 1], -spin[..., 0], spin[..., 2], flight, steps)
     heading = np.unwrap(recording.rotation[..., 2], axis=1)
     sine, cosine = np.sin(heading), np.cos(heading)
     u, v = cosine * vx + sine * vy, cosine * vy - sine * vx
     throttle = np.clip(recording.action[..., 0], -1.0, 1.0)
     last = np.concatenate([np.zeros_like(throttle[:, :1]), throttle], axis=1)
-    return CarState(
-        x, y, heading, u, v, recording.spin[..., 2], recording.steering.mean(axis=-1), last, steps
-    )
+    car: Any = CarState
+    return car(x, y, heading, u, v, recording.spin[..., 2], recording.steering.mean(axis=-1), last, steps)
 
 
 def one_step(twin: Ball | Car, recording: Recording) -> Path:
@@ -107,5 +107,7 @@ def as_jax(state: Any) -> Any:
 
 def _path(state: Any) -> Path:
     if isinstance(state, BallState):
-        return Path(state.x, state.y, state.vx, state.vy, np.zeros_like(state.x))
-    return Path(state.x, state.y, state.u, state.v, state.r)
+        return Path(
+            *(np.asarray(leaf) for leaf in (state.x, state.y, state.vx, state.vy, 0.0 * np.asarray(state.x)))
+        )
+    return Path(*(np.asarray(leaf) for leaf in (state.x, state.y, state.u, state.v, state.r)))

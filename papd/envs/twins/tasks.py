@@ -14,6 +14,9 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 Scalar = Float[Array, ""]
 
+Number = float | Scalar
+"""A parameter: a constant of the program, or traced while it is being fitted."""
+
 
 def length(x: Scalar, y: Scalar) -> Scalar:
     """Of a vector in the plane (``jnp.hypot`` guards against overflow, at four times the time)."""
