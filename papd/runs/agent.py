@@ -17,7 +17,7 @@ from papd.agents.host_rollout import HostRollout
 from papd.agents.hyper import DDPGHyper, Hyper, PPOHyper
 from papd.agents.iteration import Metrics, init_state, iterate, learn_from
 from papd.agents.networks import Policy, to_environment
-from papd.agents.state import Controls, TrainState
+from papd.agents.state import Controls, Counters, TrainState
 from papd.core.multiplier import PID, Fixed, GradientAscent, Multiplier
 from papd.core.rates import Constant, InvLin, InvQua, Rate
 from papd.envs import registry
@@ -99,7 +99,7 @@ class Agent(abc.ABC):
                 "finite number; papd.check_env(env) looks for the cause"
             )
         self.state = state
-        return self._row(metrics)
+        return row_of(self.env.cost_names, jax.device_get(state.counters), metrics, self.faults)
 
     def learn(self, steps: int, callback: Callback | None = None) -> "Agent":
         """Go on for whole iterations until ``steps`` more steps are taken, or the callback answers False."""
@@ -167,32 +167,31 @@ class Agent(abc.ABC):
         if self._host is not None:
             self._host.close()
 
-    def _row(self, metrics: Metrics) -> Row:
-        counters = jax.device_get(self.state.counters)
-        costs, multipliers = metrics.episodes.cost_mean, metrics.multiplier
-        row: Row = {
-            "iteration": int(counters.iteration),
-            "env_steps": int(counters.env_steps),
-            "episodes": int(counters.episodes),
-            "return_mean": float(metrics.episodes.return_mean),
-            "cost_mean": float(costs.sum()),
-            "multiplier": float(multipliers.sum()),
-            "learning_rate": float(metrics.learning_rate),
-        }
-        if len(self.env.cost_names) > 1:
-            row |= {f"cost_mean_{n}": float(c) for n, c in zip(self.env.cost_names, costs, strict=True)}
-            row |= {
-                f"multiplier_{n}": float(v) for n, v in zip(self.env.cost_names, multipliers, strict=True)
-            }
-        return row | {
-            "policy_loss": float(metrics.losses.policy_loss),
-            "critic_loss": float(metrics.losses.critic_loss),
-            "kl": float(metrics.losses.kl),
-            "entropy": float(metrics.losses.entropy),
-            "updates": int(counters.updates),
-            "skipped_updates": int(counters.skipped),
-            "faults": self.faults,
-        }
+
+def row_of(names: tuple[str, ...], counters: Counters, metrics: Metrics, faults: int) -> Row:
+    """The metrics row of an iteration: ``names`` are the constraints', values are numbers or host arrays."""
+    costs, multipliers = metrics.episodes.cost_mean, metrics.multiplier
+    row: Row = {
+        "iteration": int(counters.iteration),
+        "env_steps": int(counters.env_steps),
+        "episodes": int(counters.episodes),
+        "return_mean": float(metrics.episodes.return_mean),
+        "cost_mean": float(costs.sum()),
+        "multiplier": float(multipliers.sum()),
+        "learning_rate": float(metrics.learning_rate),
+    }
+    if len(names) > 1:
+        row |= {f"cost_mean_{n}": float(c) for n, c in zip(names, costs, strict=True)}
+        row |= {f"multiplier_{n}": float(v) for n, v in zip(names, multipliers, strict=True)}
+    return row | {
+        "policy_loss": float(metrics.losses.policy_loss),
+        "critic_loss": float(metrics.losses.critic_loss),
+        "kl": float(metrics.losses.kl),
+        "entropy": float(metrics.losses.entropy),
+        "updates": int(counters.updates),
+        "skipped_updates": int(counters.skipped),
+        "faults": faults,
+    }
 
 
 class PPOLag(Agent):

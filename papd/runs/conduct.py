@@ -15,7 +15,7 @@ from papd.runs.logs import Log
 from papd.runs.progress import Progress
 from papd.runs.provenance import provenance
 from papd.runs.stored import evaluated_as
-from papd.runs.train import Run, Stop, summarise, train
+from papd.runs.train import Run, Stop, Trainable, summarise, train
 
 Evaluate = Callable[[Agent, RunConfig], dict[str, Any]]
 """Plays the evaluation that ends a run: its result as JSON values."""
@@ -37,17 +37,25 @@ def conduct(
     summary and raises :class:`RunStoppedError`.
     """
     with contextlib.closing(from_config(config)) as agent:
-        fresh = not folder.config.exists()
-        if fresh:
-            write_config(folder, config, command, progress.note)
-        with contextlib.closing(Run(folder, config, agent, progress)) as run:
-            if not fresh:  # Only now is it sure that the run can go on: a refusal changes nothing.
-                write_config(folder, config, command, progress.note)
+        with contextlib.closing(open_run(folder, config, agent, command, progress)) as run:
             run.logs += begun(run.position.env_steps)
             summary = _train(run, stop)
         if summary["status"] == "finished" and config.eval_episodes:
             summary = add_evaluation(folder, config, evaluate(agent, config))
     return summary
+
+
+def open_run(
+    folder: RunFolder, config: RunConfig, agent: Trainable, command: Sequence[str], progress: Progress
+) -> Run:
+    """The run at its newest checkpoint, or its beginning, with ``config.json`` written."""
+    fresh = not folder.config.exists()
+    if fresh:
+        write_config(folder, config, command, progress.note)
+    run = Run(folder, config, agent, progress)
+    if not fresh:  # Only now is it sure that the run can go on: a refusal changes nothing.
+        write_config(folder, config, command, progress.note)
+    return run
 
 
 def add_evaluation(folder: RunFolder, config: RunConfig, evaluation: dict[str, Any]) -> dict[str, Any]:

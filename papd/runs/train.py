@@ -130,7 +130,12 @@ class Run:
     def advance(self) -> None:
         """One iteration, its row, and its checkpoint where one is due."""
         policy = _copy(self.agent.state.learner.policy)
-        row = self.agent.iterate()
+        self.record(self.agent.iterate(), policy)
+        if self._checkpoint_due():
+            self.save()
+
+    def record(self, row: Row, policy: Any) -> None:
+        """An iteration that is over: its row, and the ``policy`` that played its episodes, should it be the best."""
         row = {**row, "faults": row["faults"] + self._faults_before}
         self._move(row, policy)
         timed = self._timed(row)
@@ -143,8 +148,6 @@ class Run:
                 f"the last {BAD_ITERATIONS} iterations had updates that were no finite numbers, which were skipped: "
                 f"lower the rate (h1 is {self.config.h1:g}) or check the environment; iteration {self._saved} is saved"
             )
-        if self._checkpoint_due():
-            self.save()
 
     def save(self) -> None:
         """A checkpoint, after the rows that it counts on, then the policies that follow from it."""
