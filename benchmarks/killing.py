@@ -61,8 +61,8 @@ def kill_and_resume(words: Sequence[str], folder: Path, *, kills: int, seed: int
         again = [*words, "--out", str(killed), "--quiet", "--resume"]
         _fire(again, killed, report, kills, draw)
         assert _child(again).wait() == 0, "the resumed run fails"
-        report.same_metrics &= _untimed(whole) == _untimed(killed)
-        expected, found = _weights(whole), _weights(killed)
+        report.same_metrics &= untimed(whole) == untimed(killed)
+        expected, found = weights(whole), weights(killed)
         report.differing += [f"{killed}: {name}" for name in expected if expected[name] != found.get(name)]
     return report
 
@@ -188,13 +188,14 @@ def _written(folder: Path) -> int:
         return 0
 
 
-def _untimed(folder: Path) -> list[dict[str, str]]:
+def untimed(folder: Path) -> list[dict[str, str]]:
+    """The rows of ``metrics.csv`` without what the clock decides."""
     with open(folder / "metrics.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     return [{name: text for name, text in row.items() if name not in TIMINGS} for row in rows]
 
 
-def _weights(folder: Path) -> dict[str, bytes]:
+def weights(folder: Path) -> dict[str, bytes]:
     """Every array of the newest checkpoint and of both policies, bit for bit."""
     import safetensors.numpy
 

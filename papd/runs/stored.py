@@ -32,7 +32,10 @@ def _difference(folder: RunFolder, stored: dict[str, Any], wanted: dict[str, Any
 
 def finished(folder: RunFolder, config: RunConfig) -> dict[str, Any] | None:
     """The summary of a run that has all its steps and its evaluation: nothing is left to do."""
-    summary = folder.read_summary()
+    try:
+        summary = folder.read_summary()
+    except RunError:  # Damaged; it is made again from the rest of the run.
+        return None
     if not folder.policy.exists():
         return None
     done = summary.get("status") == "finished" and summary.get("env_steps", 0) >= config.steps
