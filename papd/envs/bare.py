@@ -15,7 +15,6 @@ from papd.envs.bullet import quiet
 
 def main() -> None:
     """Serve measurements until standard input is closed."""
-    gymnasium.logger.set_level(40)
     with quiet():
         env: Any = gymnasium.make(sys.argv[1], disable_env_checker=True).unwrapped
     limit = int(gymnasium.spec(sys.argv[1]).max_episode_steps or 1)

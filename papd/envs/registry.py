@@ -136,10 +136,6 @@ def _make_twin(env: Env, keys: tuple[str, ...] | None, options: dict[str, Any]) 
 
 def _make_bullet(name: str, wish: Wish) -> CMDP | HostEnv:
     known = BULLET_IDS[name]
-    if not is_installed():
-        raise ConfigError(
-            f"{name} needs the real simulator: pip install 'papd[bullet]' (or take backend='twin')"
-        )
     costs = ("cost", *known.cost_keys)
     for key in wish.cost_keys or ():
         if key not in costs:
@@ -153,6 +149,10 @@ def _make_bullet(name: str, wish: Wish) -> CMDP | HostEnv:
     if wish.max_episode_steps is not None:
         raise ConfigError(
             f"max_episode_steps does not apply to {name}, whose episodes have {known.max_episode_steps} steps"
+        )
+    if not is_installed():
+        raise ConfigError(
+            f"{name} needs the real simulator: pip install 'papd[bullet]' (or take backend='twin')"
         )
     source = Source("bullet" if lean else "gymnasium", name if lean else f"{PACKAGE}:{name}", wish.cost_keys)
     return HostEnv(

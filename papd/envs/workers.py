@@ -14,9 +14,8 @@ import select
 import signal
 import struct
 import sys
+import warnings
 from typing import Any
-
-import gymnasium
 
 from papd.envs.sources import from_description
 from papd.envs.stepping import DONE, ERROR, Batch, Runner, Sizes, in_one_line
@@ -46,7 +45,7 @@ def main() -> None:
 
 
 def _build(order: dict[str, Any], memory: int) -> Runner:
-    gymnasium.logger.set_level(40)  # The parent has shown the warnings; a copy from each worker is noise.
+    warnings.simplefilter("ignore")  # The parent has shown them; a copy from each worker is noise.
     batch = Batch(Sizes(**order["sizes"]), mmap.mmap(memory, 0))
     source, first, worker = from_description(order["source"]), order["first"], order["worker"]
     steppers = []

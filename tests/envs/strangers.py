@@ -38,6 +38,13 @@ def walk(length: int = 10) -> gymnasium.Env:
     return Walk(length)
 
 
+def only_in(process: int) -> gymnasium.Env:
+    """Needs something that only one process has."""
+    if os.getpid() != process:
+        raise PermissionError("the device is busy")
+    return Walk()
+
+
 class SixValues(Walk):
     """Safety-Gymnasium's way to tell the cost."""
 

@@ -156,16 +156,13 @@ def test_what_is_not_finite_is_named(tmp_path, what, workers):
             finish_episodes(vector, first)
 
 
-def test_an_environment_that_cannot_be_built_in_a_worker_is_told(tmp_path, monkeypatch):
-    env = make_bad(tmp_path / "none")
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", os.getcwd())])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(os.path.dirname(os.path.dirname(sys.modules["papd"].__file__)))
-    (tmp_path / "tests").mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "tests" / "__init__.py").touch()
-    with pytest.raises(EnvironmentFault, match=r"cannot be built in a worker: raised .ModuleNotFoundError"):
+def test_an_environment_that_cannot_be_built_in_a_worker_is_told():
+    env = make("tests.envs.strangers:only_in", max_episode_steps=LENGTH, process=os.getpid())
+    with pytest.raises(
+        EnvironmentFault, match=r"built in a worker: raised \(PermissionError: the device is busy"
+    ):
         env.start(2, workers=1)
+    env.start(2, workers=0).close()
 
 
 SCRIPT = """

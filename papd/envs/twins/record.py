@@ -77,7 +77,9 @@ class Recording:
 def make_real(env_id: str) -> Any:
     """The package's own environment, without Gymnasium's wrappers, and its episode length as ``(env, steps)``."""
     try:
-        from papd.envs.bullet import gymnasium, quiet
+        import gymnasium
+
+        from papd.envs.bullet import quiet
     except ImportError as error:
         raise ConfigError(
             f"{env_id} is recorded from Bullet-Safety-Gym: pip install 'papd[bullet]'"
