@@ -36,8 +36,8 @@ def _rate(h1: float, h2: float, power: float, weights: Weights, h1_name: str) ->
     each = weights if isinstance(weights, tuple) else (weights,)
     if not all(math.isfinite(w) and w >= 0 for w in each):
         raise ConfigError(f"weights={weights}: each constraint's weight must be a finite number >= 0")
-    as_float = lambda value: jnp.asarray(value, dtype=float)  # noqa: E731
-    return Rate(as_float(h1), as_float(h2), as_float(power), as_float(weights))
+    numerator, offset, exponent = (jnp.asarray(number, dtype=float) for number in (h1, h2, power))
+    return Rate(numerator, offset, exponent, jnp.asarray(weights, dtype=float))
 
 
 def Constant(learning_rate: float) -> Rate:  # noqa: N802
