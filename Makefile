@@ -11,7 +11,7 @@ RUN ?= runs/SafetyCarRun-v0-invqua
 train: setup
 	@$(BIN)/papd train SafetyCarRun-v0 --backend twin --lr invqua --steps 1_000_000 --eval-backend bullet \
 		--out $(RUN) --resume > /dev/null
-	@$(MAKE) --no-print-directory $(RUN)/report.html
+	@$(MAKE) --silent $(RUN)/report.html
 	@$(BIN)/papd train --out $(RUN) --resume --require-limit
 
 $(RUN)/report.html: $(RUN)/summary.json

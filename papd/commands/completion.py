@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import tyro
 
@@ -15,8 +15,8 @@ from papd.errors import ConfigError
 
 Shell = Literal["bash", "zsh", "fish"]
 
-
-_ENVS = " ".join(BULLET_IDS)
+FIRST_WORDS = {"train": BULLET_IDS, "envs": BULLET_IDS, "completion": get_args(Shell)}
+"""What the first word after a command may be, where that is a list; elsewhere it is a run, a file or nothing."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,9 @@ def bash(commands: dict[str, list[Option]]) -> str:
             "_papd() {",
             '    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=""',
             '    if [[ $COMP_CWORD == 1 ]]; then words="' + " ".join(commands) + ' --help --version"',
-            f'    elif [[ $COMP_CWORD == 2 && ${{COMP_WORDS[1]}} == train && $word != -* ]]; then words="{_ENVS}"',
-            "    else case ${COMP_WORDS[1]} in",
+            "    elif [[ $COMP_CWORD == 2 && $word != -* ]]; then case ${COMP_WORDS[1]} in",
+            *(f'        {name}) words="{" ".join(first)}" ;;' for name, first in FIRST_WORDS.items()),
+            "    esac; else case ${COMP_WORDS[1]} in",
             *(_bash_case(name, options) for name, options in commands.items()),
             "    esac; fi",
             '    COMPREPLY=($(compgen -W "$words" -- "$word"))',
@@ -97,16 +98,17 @@ def fish(commands: dict[str, list[Option]]) -> str:
     names = " ".join(commands)
     lines = [f"complete -c papd -n 'not __fish_seen_subcommand_from {names}' -f -a '{names}'"]
     for name, options in commands.items():
+        only = f"complete -c papd -n '__fish_seen_subcommand_from {name}'"
+        if name in FIRST_WORDS:
+            lines.append(f"{only} -f -a '{' '.join(FIRST_WORDS[name])}'")
         for option in options:
-            values = (
-                f" -x -a '{' '.join(option.choices)}'"
-                if option.choices
-                else ""
-                if option.is_switch
-                else " -r"
-            )
-            lines += [
-                f"complete -c papd -n '__fish_seen_subcommand_from {name}' -l {flag.removeprefix('--')}{values}"
-                for flag in option.flags
-            ]
+            lines += [f"{only} -l {flag.removeprefix('--')}{_fish_values(option)}" for flag in option.flags]
     return "\n".join(lines)
+
+
+def _fish_values(option: Option) -> str:
+    if option.choices:
+        return f" -x -a '{' '.join(option.choices)}'"
+    if option.is_switch:
+        return ""
+    return " -r -F" if option.is_path else " -x"

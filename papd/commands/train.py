@@ -2,6 +2,7 @@
 
 import contextlib
 import shlex
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,13 +143,19 @@ def _train(folder: RunFolder, config: RunConfig, options: Options, words: Sequen
         return _logs(folder, config, options, env_steps)
 
     with contextlib.closing(make_progress(goal, quiet=options.quiet)) as progress:
+
+        def stopping() -> None:
+            # From here on Ctrl-C kills: as an exception it would get lost in JAX's callbacks.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            progress.stopping()
+
         try:
             return conduct(
                 folder,
                 config,
                 command=["papd", "train", *words],
                 progress=progress,
-                stop=Stop(),
+                stop=Stop(stopping),
                 begun=begun,
                 evaluate=_evaluate,
             )

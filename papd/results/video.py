@@ -197,8 +197,8 @@ def _film_twin(agent: "Agent", env: CMDP, deterministic: bool, seed: int) -> Fil
     view = from_above.RUN if isinstance(env.task, Run) else from_above.CIRCLE
     shots = _play_twin(agent, env, view, deterministic, seed)
     if isinstance(env, Ball):
-        return Film(env.parameters.sub_step * env.parameters.sub_steps, shots)
-    return Film(env.parameters.time_step * env.parameters.sub_steps, shots)
+        return Film(float(env.parameters.sub_step * env.parameters.sub_steps), shots)
+    return Film(float(env.parameters.time_step * env.parameters.sub_steps), shots)
 
 
 def _play_twin(

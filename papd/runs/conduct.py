@@ -36,8 +36,10 @@ def conduct(
     ``begun`` is told the steps already done and answers with the logs to write. A run that cannot go on leaves its
     summary and raises :class:`RunStoppedError`.
     """
-    with contextlib.closing(from_config(config)) as agent:
-        with contextlib.closing(open_run(folder, config, agent, command, progress)) as run:
+    with stop:  # Building and compiling are no place for an exception.
+        made = from_config(config)
+    with contextlib.closing(made) as agent:
+        with stop, contextlib.closing(open_run(folder, config, agent, command, progress)) as run:
             run.logs += begun(run.position.env_steps)
             summary = _train(run, stop)
         if summary["status"] == "finished" and config.eval_episodes:
@@ -66,8 +68,7 @@ def add_evaluation(folder: RunFolder, config: RunConfig, evaluation: dict[str, A
 def _train(run: Run, stop: Stop) -> dict[str, Any]:
     """Train to the end, to a signal, or to a fault; ``summary.json`` says which."""
     try:
-        with stop:
-            train(run, stop)
+        train(run, stop)
     except RunStoppedError as error:
         with contextlib.suppress(RunError):  # A full disk may be what stopped it.
             summarise(run, "stopped", reason=str(error))

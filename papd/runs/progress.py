@@ -1,7 +1,9 @@
 """What a person sees of a run while it goes: a live panel on a terminal, plain lines elsewhere."""
 
 import abc
+import contextlib
 import math
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -15,9 +17,11 @@ if TYPE_CHECKING:
 LINE_EVERY_SECONDS = 10.0
 """Plain lines, for a log file, come no faster."""
 
+STOPPING = "stopping after this iteration, with a checkpoint; a second signal stops at once"
+
 
 class Progress(abc.ABC):
-    """Follows one run."""
+    """Follows one run. Whoever reads it may go away: that never ends the run."""
 
     @abc.abstractmethod
     def update(self, row: Row) -> None:
@@ -31,6 +35,17 @@ class Progress(abc.ABC):
     def close(self) -> None:
         """Leave the screen as it is."""
 
+    def stopping(self) -> None:
+        """A signal asks for the end. Called by its handler, so that no lock and no buffer may be touched."""
+        with contextlib.suppress(OSError):
+            os.write(2, f"{STOPPING}\n".encode())
+
+
+def say(text: str) -> None:
+    """A line on standard error, if that can still be written."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
 
 class Goal:
     """Where a run is going, and when it gets there at the speed it had since it (re)started."""
@@ -40,13 +55,21 @@ class Goal:
         self.begin(0)
 
     def begin(self, done: int) -> None:
-        """It (re)starts now, with so many steps done."""
-        self._started, self._done = time.monotonic(), done
+        """It (re)starts now, with so many steps done; the clock of the estimate starts once the program is compiled."""
+        self._started, self._done = math.inf, done
+
+    def follow(self, env_steps: int) -> None:
+        """An iteration has just ended."""
+        if math.isinf(self._started):
+            self._started, self._done = time.monotonic(), env_steps
 
     def seconds_left(self, env_steps: int) -> float:
-        """Estimated time to the goal."""
+        """Estimated time to the goal; infinite until the second iteration has ended."""
         gone, covered = time.monotonic() - self._started, env_steps - self._done
-        return max(0, self.steps - env_steps) * gone / covered if covered else math.inf
+        left = max(0, self.steps - env_steps)
+        if not left:
+            return 0.0
+        return left * gone / covered if covered > 0 else math.inf
 
     def cells(self, row: Row) -> list[tuple[str, str]]:
         """What is shown, in order: a label and a value."""
@@ -100,7 +123,7 @@ class Silent(Progress):
 
     def note(self, text: str) -> None:
         """On standard error."""
-        print(text, file=sys.stderr, flush=True)
+        say(text)
 
     def close(self) -> None:
         """Nothing."""
@@ -117,13 +140,14 @@ class Lines(Progress):
 
     def update(self, row: Row) -> None:
         """A line, if it is time for one."""
+        self._goal.follow(int(row["env_steps"]))
         self._unshown = row
         if time.monotonic() - self._last_time >= LINE_EVERY_SECONDS:
             self._show()
 
     def note(self, text: str) -> None:
         """A line of its own."""
-        print(text, file=sys.stderr, flush=True)
+        say(text)
 
     def close(self) -> None:
         """The last iteration, if it was not shown."""
@@ -137,7 +161,7 @@ class Lines(Progress):
 
 @final
 class Panel(Progress):
-    """A panel that stays in place, redrawn four times a second."""
+    """A panel that stays in place, redrawn four times a second by a thread."""
 
     def __init__(self, goal: Goal):
         from rich.console import Console
@@ -145,27 +169,38 @@ class Panel(Progress):
 
         self._goal = goal
         self._row: Row | None = None
+        self._stopping = False
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._draw)
         self._live.start()
+        self._console.show_cursor(True)  # rich hides it; a process that is killed would leave it hidden.
 
     def update(self, row: Row) -> None:
         """Remember the row; the next redrawing shows it."""
+        self._goal.follow(int(row["env_steps"]))
         self._row = row
 
     def note(self, text: str) -> None:
         """A line above the panel."""
-        self._console.print(text, markup=False, highlight=False)
+        with contextlib.suppress(OSError):
+            self._console.print(text, markup=False, highlight=False)
+
+    def stopping(self) -> None:
+        """The next redrawing shows it."""
+        self._stopping = True
 
     def close(self) -> None:
         """Draw once more and stop."""
-        self._live.stop()
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
     def _draw(self) -> "Table":
         from rich.table import Table
         from rich.text import Text
 
         table = Table(title=Text(self._goal.name), title_justify="left", show_edge=False, pad_edge=False)
+        if self._stopping:
+            table.caption, table.caption_justify = Text(STOPPING), "left"
         if self._row is None:
             table.add_column(Text("starting: the first iteration compiles the program"))
             return table

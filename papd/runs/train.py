@@ -10,7 +10,7 @@ import json
 import math
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
@@ -84,12 +84,16 @@ class Position:
 
 
 class Stop:
-    """Within this, Ctrl-C and SIGTERM ask the loop to stop after its iteration; a second stops at once."""
+    """Within this, Ctrl-C and SIGTERM ask the loop to stop after its iteration; a second does what it did before.
+
+    ``asked`` is called in the first signal's handler.
+    """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self) -> None:
+    def __init__(self, asked: Callable[[], None] = lambda: None) -> None:
         self.signal: int | None = None
+        self._tell = asked
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Stop":
@@ -102,6 +106,7 @@ class Stop:
     def _asked(self, number: int, _: FrameType | None) -> None:
         self.signal = number
         self._restore()
+        self._tell()
 
     def _restore(self) -> None:
         for number, handler in self._before.items():
