@@ -19,7 +19,7 @@ from papd.results import tables
 from papd.results.bands import on_grid
 from papd.results.load import read_run
 from papd.results.paper_bullet import read_evaluation
-from papd.results.paper_experiments import Plan
+from papd.results.paper_experiments import EXPERIMENTS, Plan
 from papd.results.paper_store import Stored, engine_of
 from papd.runs.files import read_bytes, reason, write_atomic
 
@@ -33,6 +33,7 @@ KEYS = ["cell", "backend", "seed"]
 
 RUNS = (
     *KEYS,
+    "identity",
     "steps",
     "env_steps",
     "iterations",
@@ -55,7 +56,8 @@ RUNS = (
     "processor",
     "cores",
 )
-"""Columns of a row a run. ``policy_*`` is the final policy where it learned, ``bullet_*`` a twin's policy in Bullet."""
+"""Columns of a row a run. ``policy_*`` is the final policy where it learned, ``bullet_*`` a twin's policy in Bullet;
+``identity`` names the whole configuration, so that a row of another one is not taken for this one's."""
 
 CURVES = (*KEYS, "env_steps", *METRICS)
 
@@ -68,25 +70,61 @@ class Data(NamedTuple):
 
 
 def read_data(folder: Path, plan: Plan) -> Data:
-    """What is known of a plan's cells; empty tables where no file is."""
-    runs = _read(folder / f"{plan.experiment.spec}.runs.csv", RUNS)
-    curves = _read(folder / f"{plan.experiment.spec}.curves.csv.gz", CURVES)
-    names = {cell.name for cell in plan.cells}
-    return Data(*(_in_order(frame[frame["cell"].isin(names)], plan) for frame in (runs, curves)))
+    """What the files of a folder know of a plan's cells; empty tables where none is.
+
+    Experiments share cells: a run counts wherever it stands, its own experiment's file first.
+    """
+    runs = _known(folder, plan, ".runs.csv", RUNS)
+    curves = _known(folder, plan, ".curves.csv.gz", CURVES)
+    identities = _identities(plan, runs)
+    runs = runs[runs["identity"].to_numpy() == identities]
+    told = pd.MultiIndex.from_frame(runs[KEYS])
+    curves = curves[pd.MultiIndex.from_frame(curves[KEYS]).isin(told)]
+    return Data(_in_order(runs, plan), _in_order(curves, plan))
 
 
 def update_data(folder: Path, plan: Plan, stored: Sequence[Stored]) -> Data:
-    """Put the runs of the store over what the files hold of the plan's cells, and write them."""
-    known, names = read_data(folder, plan), {cell.name for cell in plan.cells}
+    """Put the runs of the store over what the files hold of the plan's cells, and write them.
+
+    Rows of other cells, as of a spec that was changed, stay in the file.
+    """
+    names = {cell.name for cell in plan.cells}
     fresh = [measure(run) for run in stored if run.cell in names]
-    if not fresh:
-        return known
+    known = read_data(folder, plan)
     runs = pd.DataFrame([row for row, _ in fresh], columns=list(RUNS))
-    curves = pd.concat([curve for _, curve in fresh], ignore_index=True)
-    data = Data(_in_order(_over(known.runs, runs), plan), _in_order(_over(known.curves, curves), plan))
-    _write(folder / f"{plan.experiment.spec}.runs.csv", data.runs)
-    _write(folder / f"{plan.experiment.spec}.curves.csv.gz", data.curves)
+    curves = pd.concat([curve for _, curve in fresh], ignore_index=True) if fresh else known.curves
+    for ending, columns, new, old in (
+        (".runs.csv", RUNS, runs, known.runs),
+        (".curves.csv.gz", CURVES, curves, known.curves),
+    ):
+        path = folder / f"{plan.experiment.spec}{ending}"
+        rows = _over(_over(read_table(path, columns), old), new)
+        if len(rows):
+            write_table(path, _in_order(rows, plan))
     return read_data(folder, plan)
+
+
+def _known(folder: Path, plan: Plan, ending: str, columns: Sequence[str]) -> pd.DataFrame:
+    """The rows of a plan's cells from every file of one kind; its own file's where others have them too."""
+    own = folder / f"{plan.experiment.spec}{ending}"
+    others = sorted(path for path in folder.glob(f"*{ending}") if path.name in _files(ending) and path != own)
+    names = {cell.name for cell in plan.cells}
+    rows = read_table(own, columns)
+    for path in others:
+        rows = _over(read_table(path, columns), rows)
+    return rows[rows["cell"].isin(names)]
+
+
+def _files(ending: str) -> set[str]:
+    """The files of experiments whose rows are runs."""
+    return {f"{each.spec}{ending}" for each in EXPERIMENTS.values() if not each.timed}
+
+
+def _identities(plan: Plan, runs: pd.DataFrame) -> np.ndarray:
+    """What the identity of each row has to be."""
+    cells = {cell.name: cell for cell in plan.cells}
+    keys = zip(*(runs[name] for name in KEYS), strict=True)
+    return np.array([cells[cell].run(backend, int(seed)).identity() for cell, backend, seed in keys], object)
 
 
 def measure(run: Stored) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -101,6 +139,7 @@ def _row(run: Stored, metrics: pd.DataFrame) -> dict[str, Any]:
     named = pd.concat([pd.Series("run", index=metrics.index, name="run"), metrics], axis=1)
     final = tables.final_scores(named, run.config.cost_limit).iloc[0]
     return {
+        "identity": run.config.identity(),
         "steps": run.config.steps,
         "env_steps": int(summary["env_steps"]),
         "iterations": int(summary["iterations"]),
@@ -163,20 +202,23 @@ def thinned(metrics: pd.DataFrame, points: int = POINTS) -> pd.DataFrame:
 
 def _over(known: pd.DataFrame, fresh: pd.DataFrame) -> pd.DataFrame:
     """The rows of ``fresh``, and those of ``known`` that are of other runs."""
+    if not (len(known) and len(fresh)):
+        return known if len(known) else fresh
     taken = pd.MultiIndex.from_frame(fresh[KEYS]).unique()
     kept = known[~pd.MultiIndex.from_frame(known[KEYS]).isin(taken)]
-    return pd.concat([frame for frame in (kept, fresh) if len(frame)], ignore_index=True)
+    return pd.concat([kept, fresh], ignore_index=True) if len(kept) else fresh
 
 
 def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """By cell as the plan has them, then backend, seed and step."""
+    """By cell as the plan has them, other cells last, then backend, seed and step."""
     place = {cell.name: index for index, cell in enumerate(plan.cells)}
     keys = [name for name in ("place", "backend", "seed", "env_steps") if name in frame or name == "place"]
     ordered = frame.assign(place=frame["cell"].map(place)).sort_values(keys, kind="stable")
     return ordered.drop(columns="place").reset_index(drop=True)
 
 
-def _write(path: Path, frame: pd.DataFrame) -> None:
+def write_table(path: Path, frame: pd.DataFrame) -> None:
+    """Write a table of metrics, atomically; equal tables give equal bytes."""
     text = frame.to_csv(index=False, lineterminator="\n", float_format="%.5g").encode()
     if path.suffix == ".gz":
         buffer = io.BytesIO()
@@ -186,7 +228,8 @@ def _write(path: Path, frame: pd.DataFrame) -> None:
     write_atomic(path, text)
 
 
-def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read one; empty where no file is, a :class:`RunError` where it is something else."""
     if not path.exists():
         return pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
     data = read_bytes(path)

@@ -58,10 +58,18 @@ def run_missing(
     command: Sequence[str],
 ) -> SweepResult:
     """Run them into the store, over the cores of this machine, its accelerator or a cluster."""
-    spec = sweep_of(runs, name="paper")
-    return run_sweep(
-        spec, store, engine=engine, resume=True, workers=workers, quiet=quiet, command=list(command)
-    )
+    try:
+        return run_sweep(
+            sweep_of(runs, name="paper"),
+            store,
+            engine=engine,
+            resume=True,
+            workers=workers,
+            quiet=quiet,
+            command=list(command),
+        )
+    except RunError as error:
+        raise RunError(str(error).replace("--out", "--store")) from error
 
 
 def stored_runs(store: Path, plans: Sequence[Plan]) -> list[Stored]:
@@ -91,7 +99,7 @@ def is_finished(folder: RunFolder, config: RunConfig) -> bool:
     if stored.identity() != config.identity():
         raise RunError(
             f"{folder.path} was trained with another configuration than the experiment's: move it away, or "
-            "choose another --out"
+            "choose another --store"
         )
     summary = folder.read_summary()
     return bool(summary.get("status") == "finished" and summary.get("env_steps", 0) >= config.steps)
