@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import platform
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from papd.errors import PapdError, RunError
 from papd.runs.files import reason
 
 LOCK = ".lock"
+LOOK_EVERY_SECONDS = 0.1
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold ``folder`` (made where it is missing) alone, or say who does."""
+def locked(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold ``folder`` (made where it is missing) alone, or say who does after so many seconds of ``patience``."""
     path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -23,7 +25,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(f"cannot write {folder}: {reason(error)}") from error
     try:
-        _claim(descriptor, folder)
+        _claim(descriptor, folder, time.monotonic() + patience)
         yield
     except PapdError:
         _leave_nothing(folder)
@@ -40,8 +42,10 @@ def _leave_nothing(folder: Path) -> None:
             folder.rmdir()
 
 
-def _claim(descriptor: int, folder: Path) -> None:
+def _claim(descriptor: int, folder: Path, deadline: float) -> None:
     try:
+        while not _take(descriptor) and time.monotonic() < deadline:
+            time.sleep(LOOK_EVERY_SECONDS)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
@@ -55,3 +59,11 @@ def _claim(descriptor: int, folder: Path) -> None:
     ):  # A full disk: the lock holds all the same, it only cannot say whose it is.
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
+
+
+def _take(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

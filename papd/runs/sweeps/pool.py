@@ -14,7 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from papd.envs.crews import worker_environment
 from papd.errors import RunError
@@ -27,6 +27,21 @@ ATTEMPTS = 2
 """How often a run is begun that takes its worker with it."""
 
 LOOK_EVERY_SECONDS = 0.2
+
+
+class Workforce(Protocol):
+    """Somebody who does jobs, ``size`` at a time."""
+
+    @property
+    def size(self) -> int:
+        """How many jobs are done at a time, at most."""
+
+    def run(self, jobs: Sequence[Job], watch: Watch, stopped: Callable[[], int | None]) -> None:
+        """Do all jobs; ``watch`` is told what happens, and an idle event now and then.
+
+        When ``stopped`` answers a signal, the running jobs are stopped and no new one is begun.
+        """
+
 
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 """What XLA is told beside the pinning."""
@@ -47,6 +62,11 @@ def one_a_core(count: int | None = None) -> Places:
     return Places(
         [cores[i % len(cores)] for i in range(number)], {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     )
+
+
+def anywhere() -> Places:
+    """One worker that has the whole machine, its accelerator too."""
+    return Places(["-"], {})
 
 
 def _cores() -> list[int]:
@@ -145,10 +165,7 @@ class Pool:
             self._logs.rmdir()
 
     def run(self, jobs: Sequence[Job], watch: Watch, stopped: Callable[[], int | None]) -> None:
-        """Do all jobs; ``watch`` is told what happens, and an idle event now and then.
-
-        When ``stopped`` answers a signal, the running jobs are stopped and no new one is begun.
-        """
+        """Do all jobs, as :class:`Workforce` says."""
         queue = deque({**job, "attempt": 1} for job in jobs)
         asked = False
         while queue or self._busy():
@@ -225,7 +242,7 @@ class Pool:
         worker.end()
 
 
-def ask(pool: Pool, jobs: Sequence[Job]) -> dict[str, Event]:
+def ask(force: Workforce, jobs: Sequence[Job]) -> dict[str, Event]:
     """The answers of short jobs by their runs' names."""
     answers: dict[str, Event] = {}
 
@@ -233,5 +250,5 @@ def ask(pool: Pool, jobs: Sequence[Job]) -> dict[str, Event]:
         if event["event"] == "ended":
             answers[event["run"]] = event
 
-    pool.run(jobs, watch, lambda: None)
+    force.run(jobs, watch, lambda: None)
     return answers

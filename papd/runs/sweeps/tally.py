@@ -74,9 +74,8 @@ class Tally:
     def seconds_left(self) -> float:
         """At the speed of each run's program, known from this sweep or an earlier one; the others' mean elsewhere."""
         speeds = {**self._known, **{name: s.value for name, s in self.speeds.items() if s.seconds > 1.0}}
-        return seconds_left(
-            [(each.run.program, each.left) for each in self.runs.values()], speeds, self.workers
-        )
+        at_once = max(self.workers, self.count("running"))
+        return seconds_left([(each.run.program, each.left) for each in self.runs.values()], speeds, at_once)
 
     def take(self, event: Mapping[str, Any]) -> None:
         """One event of :mod:`papd.runs.sweeps.jobs`."""
