@@ -120,13 +120,11 @@ def make_plan(
         )
     speeds = measure(force, home, todo, least)
     chosen = _choose(hire, todo, speeds, force.size, in_jax) if engine == "local" else {}
-    parts = []
-    for name in dict.fromkeys(["vmap", home]):
-        part = tuple(run for run in todo if (name if run.program in chosen else home) == name)
-        if part:
-            parts.append(
-                Part(name, part, hire(name).size, {**speeds, **chosen} if name == "vmap" else speeds)
-            )
+    alone = [run for run in todo if run.program not in chosen]
+    together = [run for run in todo if run.program in chosen]
+    parts = [Part("vmap", tuple(together), 1, chosen)] if together else []
+    if alone:
+        parts.append(Part(home, tuple(alone), force.size, speeds))
     return Plan(folder, tuple(runs), tuple(parts))
 
 

@@ -14,7 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from papd.envs.crews import worker_environment
 from papd.errors import RunError
@@ -29,6 +29,7 @@ ATTEMPTS = 2
 LOOK_EVERY_SECONDS = 0.2
 
 
+@runtime_checkable
 class Workforce(Protocol):
     """Somebody who does jobs, ``size`` at a time."""
 

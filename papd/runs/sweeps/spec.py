@@ -248,13 +248,13 @@ def _config(values: Fields, name: str) -> RunConfig:
 
 
 def _check_different(runs: Sequence[SweepRun]) -> None:
-    by_identity: dict[str, str] = {}
+    named: dict[RunConfig, str] = {}
     for run in runs:
-        if run.identity in by_identity:
+        if run.config in named:
             raise ConfigError(
-                f"runs {by_identity[run.identity]!r} and {run.name!r} are the same run: take one of them out"
+                f"runs {named[run.config]!r} and {run.name!r} are the same run: take one of them out"
             )
-        by_identity[run.identity] = run.name
+        named[run.config] = run.name
     twice = [name for name, count in Counter(run.name for run in runs).items() if count > 1]
     if twice:
         raise ConfigError(f"two runs are named {twice[0]!r}: give the cases names that differ")
