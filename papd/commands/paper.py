@@ -4,14 +4,18 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from papd.commands.parse import parse
-from papd.commands.show import note, print_json
+from papd.commands.show import note, print_json, table
 from papd.runs.config import Backend
+from papd.runs.progress import clock
 from papd.runs.sweep import Engine
+
+if TYPE_CHECKING:
+    from papd.results.paper import Outcome
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,30 @@ def main(words: Sequence[str]) -> int:
     if options.json:
         print_json(outcome.to_json())
     else:
-        print(outcome)
+        print(summary(outcome, options.out))
     if not outcome.complete:
         note(f"to try the failed runs again: {_again(words)}")
     return int(not outcome.complete)
+
+
+def summary(outcome: "Outcome", out: Path) -> str:
+    """What was done, and the verdicts: a line for each claim and reading."""
+    lines = []
+    for name, (results, judged) in outcome.told.items():
+        titles = {reading.name: reading.title for reading in results.readings()}
+        rows = [
+            [each.claim.name, titles[reading], str(verdict)]
+            for each in judged
+            for reading, verdict in each.verdicts.items()
+        ]
+        lines += ["", f"{results.plan.experiment.title}: {out / name}.md"]
+        lines.append(
+            table([["claim", "reading", "verdict"], *rows], left=(0, 1, 2)) if rows else "nothing run yet"
+        )
+    done = len(outcome.sweep.runs) if outcome.sweep else 0
+    stages = ", ".join(f"{stage} {clock(seconds)}" for stage, seconds in outcome.seconds.items())
+    head = f"{done} runs done, {outcome.known} known, {outcome.timed} timed, {outcome.played} policies played in Bullet"
+    return "\n".join([f"{head} ({stages})", *lines])
 
 
 def _again(words: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ Nothing here touches pyplot or matplotlib's global state; a figure is made, save
 """
 
 import io
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ from papd.results.bands import POINTS, Band, band
 from papd.results.load import Run, read_run
 from papd.runs.files import write_atomic
 
+# It would tell, once a font, that the dates in matplotlib's own fonts are old.
+logging.getLogger("fontTools").setLevel(logging.ERROR)
+
 COLUMN, PAGE = 3.3, 7.0
 """Widths in inches: one column of a two-column paper, and both."""
 DOTS = 90
@@ -38,6 +42,8 @@ METRICS = tuple(LABELS)
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 """The palette of Okabe and Ito. Blue is always InvLin and vermillion InvQua."""
+
+ADAPTIVE = (BLUE, VERMILLION)
 
 CONSTANTS = {0.0001: SKY, 0.00025: GREEN, 0.0003: GREEN, 0.0005: ORANGE, 0.0006: ORANGE, 0.001: PURPLE}
 """The constant rates of the paper keep their colour in every figure."""
@@ -88,12 +94,13 @@ def rule_label(rule: str, h1: float, h2: float | None = None) -> str:
 
 
 def looks(groups: Sequence[str]) -> dict[str, Look]:
-    """One look a group. Adaptive rules are solid and thick, others are told apart by dashes as well as colour."""
+    """One look a group. Adaptive rules are solid and thick, constants beside them dashed and thin."""
     taken: dict[str, Look] = {}
+    mixed = any(_known_colour(group) in ADAPTIVE for group in groups)
     for group in groups:
         known = _known_colour(group)
         if known is not None and all(look.colour != known for look in taken.values()):
-            adaptive = known in (BLUE, VERMILLION)
+            adaptive = known in ADAPTIVE or not mixed
             taken[group] = Look(known, "-" if adaptive else "--", 1.3 if adaptive else 0.9)
     spare = [colour for colour in SPARE if all(look.colour != colour for look in taken.values())] or list(
         SPARE
@@ -148,7 +155,7 @@ def curves(
                 _draw(axes[row, column], part, metric, by, look, kind, points, cost_limit)
         _label(axes, metrics, panels, float(frame["env_steps"].max()))
         _legend(figure, look, cost_limit if "cost_mean" in metrics else None, width)
-        _settle(figure)
+        settle(figure)
     return figure
 
 
@@ -171,7 +178,7 @@ def training_figure(folder: Path) -> Figure:
                 axis.legend(frameon=False)
         figure.supxlabel(_unit(float(run.metrics["env_steps"].max()))[1], fontsize=8.0)
         figure.suptitle(_plain(_title(run)), fontsize=8.0)
-        _settle(figure)
+        settle(figure)
     return figure
 
 
@@ -271,7 +278,7 @@ def _legend(figure: Figure, look: Mapping[str, Look], cost_limit: float | None, 
         )
 
 
-def _settle(figure: Figure) -> None:
+def settle(figure: Figure) -> None:
     """Lay out once and keep it, so that every format has the same picture."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")

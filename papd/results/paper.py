@@ -9,16 +9,22 @@ tables of metrics, figures, and a page. A run whose row stands there is not run 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from papd.errors import ConfigError
 from papd.results.paper_bullet import evaluate_in_bullet
-from papd.results.paper_data import read_data, update_data
-from papd.results.paper_experiments import SPECS, Plan, choose, make_plan, run_name
+from papd.results.paper_claims import Judged, claims_of, judge
+from papd.results.paper_data import CURVES, Data, read_data, update_data
+from papd.results.paper_experiments import EXPERIMENTS, SPECS, Experiment, Plan, choose, make_plan, run_name
+from papd.results.paper_figures import draw
+from papd.results.paper_page import write_index, write_page
+from papd.results.paper_scores import Results
 from papd.results.paper_store import missing, run_missing, stored_runs, wanted
-from papd.results.paper_time import time_runs
+from papd.results.paper_time import counting, read_times, time_runs
 from papd.runs.config import Backend, RunConfig
 from papd.runs.sweep import Engine, SweepResult
 
@@ -77,6 +83,8 @@ class Outcome:
     played: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     """How long each stage took."""
+    told: dict[str, tuple[Results, list[Judged]]] = field(default_factory=dict)
+    """The experiments that were drawn and judged."""
 
     def mark(self, stage: str) -> None:
         """A stage is over."""
@@ -100,7 +108,24 @@ class Outcome:
             "timed": self.timed,
             "played": self.played,
             "seconds": self.seconds,
+            "experiments": {
+                name: [_claim_json(each) for each in judged] for name, (_, judged) in self.told.items()
+            },
         }
+
+
+def _claim_json(judged: Judged) -> dict[str, Any]:
+    claim = judged.claim
+    return {
+        "claim": claim.name,
+        "line": claim.line,
+        "quote": claim.quote,
+        "asked": claim.asked,
+        "verdicts": {
+            reading: {"verdict": verdict.word, "parts": [asdict(part) for part in verdict.parts]}
+            for reading, verdict in judged.verdicts.items()
+        },
+    }
 
 
 def run_paper(names: Sequence[str], request: Request, say: Say) -> Outcome:
@@ -114,6 +139,7 @@ def run_paper(names: Sequence[str], request: Request, say: Say) -> Outcome:
     if outcome.signal is not None:
         return outcome
     _measure(plans, request, outcome, say)
+    _tell(plans, request, outcome)
     return outcome
 
 
@@ -163,3 +189,44 @@ def _measure(plans: Sequence[Plan], request: Request, outcome: Outcome, say: Say
     for plan in untimed:
         update_data(request.out, plan, stored)
     outcome.mark("measure")
+
+
+def _tell(plans: Sequence[Plan], request: Request, outcome: Outcome) -> None:
+    """Draw, judge, and write the pages; the index is over all experiments that have runs."""
+    for plan in plans:
+        results = read_results(request.out, plan, request)
+        drawn = draw(results, request.out)
+        judged = _judged(results)
+        write_page(request.out, results, judged, drawn)
+        outcome.told[plan.name] = (results, judged)
+    everything = []
+    for experiment in EXPERIMENTS.values():
+        if experiment.name in outcome.told:
+            everything.append(outcome.told[experiment.name])
+        else:
+            results = read_results(request.out, _plan(experiment, request), request)
+            everything.append((results, _judged(results)))
+    write_index(request.out, [(results, judged) for results, judged in everything if results.readings()])
+    outcome.mark("draw and judge")
+
+
+def _judged(results: Results) -> list[Judged]:
+    return judge(claims_of(results.plan.name), results, results.readings())
+
+
+def read_results(folder: Path, plan: Plan, request: Request) -> Results:
+    """The data of an experiment in a folder of results, with those that its claims refer to."""
+    if plan.experiment.timed:
+        times = counting(read_times(folder, plan))
+        times = times.assign(per_million=1e6 * times["seconds"].astype(float) / times["steps"].astype(float))
+        return Results(plan, Data(times, pd.DataFrame(columns=list(CURVES))))
+    others = {name: _plan(EXPERIMENTS[name], request) for name in plan.experiment.beside}
+    return Results(
+        plan,
+        read_data(folder, plan),
+        {name: Results(other, read_data(folder, other)) for name, other in others.items()},
+    )
+
+
+def _plan(experiment: Experiment, request: Request) -> Plan:
+    return make_plan(experiment, request.specs, seeds=request.seeds, steps=request.steps)

@@ -40,6 +40,8 @@ class Experiment:
     """What must be known to hold ours next to the paper's."""
     timed: bool = False
     """Whether its runs are short ones, timed one after another."""
+    beside: tuple[str, ...] = ()
+    """Other experiments that its claims refer to."""
 
 
 _STEPS = (
@@ -117,6 +119,7 @@ EXPERIMENTS = {
                 "of Figure 2, so that the two algorithms are compared over the same rates, and half of its steps.",
                 "The critics keep their constant rate; only the policy's follows the rule.",
             ),
+            beside=("ppol",),
         ),
     )
 }

@@ -75,7 +75,7 @@ def read_times(folder: Path, plan: Plan) -> pd.DataFrame:
     known = rows[rows["cell"].isin(list(cells))]
     keys = zip(known["cell"], known["backend"], known["seed"], strict=True)
     same = [cells[cell].run(backend, int(seed)).identity() for cell, backend, seed in keys]
-    return known[[x == y for x, y in zip(known["identity"], same, strict=True)]].reset_index(drop=True)
+    return known[known["identity"].isin(same)].reset_index(drop=True)
 
 
 def counting(times: pd.DataFrame) -> pd.DataFrame:

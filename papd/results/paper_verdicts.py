@@ -25,6 +25,9 @@ TIME_MARGIN = 0.15
 
 Answer = Literal["yes", "no", "unknown", "not run"]
 
+SHOWN: dict[Answer, str] = {"yes": "yes", "no": "no", "unknown": "cannot be told", "not run": "not run"}
+"""How an answer is said."""
+
 
 class Scores(NamedTuple):
     """What the runs of a cell ended with; runs without a result are left out."""
@@ -52,6 +55,8 @@ class Part:
     answer: Answer
     numbers: str = ""
     seeds: int = 0
+    parts: Sequence["Part"] = ()
+    """What it was put together from."""
 
 
 @dataclass(frozen=True)
@@ -71,24 +76,21 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """holds, holds partly, does not hold, cannot be told at n seeds, or not run."""
+        """holds (every part), holds partly, does not hold, cannot be told at n seeds, or not run."""
         yes, no, unknown = (self.count(answer) for answer in ("yes", "no", "unknown"))
         if yes + no + unknown == 0:
             return "not run"
-        if yes and not (no or unknown):
-            return "holds"
         if yes:
-            return "holds partly"
+            return "holds" if yes == len(self.parts) else "holds partly"
         if no:
             return "does not hold"
         return f"cannot be told at {self.seeds} seed{'' if self.seeds == 1 else 's'}"
 
     def __str__(self) -> str:
-        if self.word == "not run" or len(self.parts) == 1:
-            return self.word
-        shown = {"yes": "yes", "no": "no", "unknown": "cannot be told", "not run": "not run"}
-        counts = [f"{self.count(answer)} {word}" for answer, word in shown.items() if self.count(answer)]  # type: ignore[arg-type]
-        return f"{self.word} ({', '.join(counts)})"
+        """The word, and how many parts answer what where they differ."""
+        counts = [(self.count(answer), word) for answer, word in SHOWN.items()]
+        told = [f"{count} {word}" for count, word in counts if count]
+        return self.word if len(told) < 2 else f"{self.word} ({', '.join(told)})"
 
 
 def better(what: str, ours: Scores | None, theirs: Scores | None) -> Part:
@@ -188,20 +190,20 @@ def denied(part: Part) -> Part:
 
 
 def together(what: str, parts: Sequence[Part], rule: Callable[[Sequence[Answer]], Answer]) -> Part:
-    """One part out of several, with the numbers of each."""
+    """One part out of several."""
     run = [part for part in parts if part.answer != "not run"]
-    numbers = "; ".join(f"{part.what}: {part.numbers} ({part.answer})" for part in run)
+    numbers = f"{sum(part.answer == 'yes' for part in parts)} of {len(parts)} yes"
     answer = rule([part.answer for part in parts])
-    return Part(what, answer, numbers, min((part.seeds for part in run), default=0))
+    return Part(what, answer, numbers, min((part.seeds for part in run), default=0), tuple(parts))
 
 
 def every(answers: Sequence[Answer]) -> Answer:
-    """yes where all are, no where one is no."""
-    if all(answer == "not run" for answer in answers):
-        return "not run"
+    """yes where all are, no where one is no; not run where what would decide it is not."""
     if "no" in answers:
         return "no"
-    return "yes" if all(answer == "yes" for answer in answers) else "unknown"
+    if all(answer == "yes" for answer in answers):
+        return "yes"
+    return "not run" if "not run" in answers else "unknown"
 
 
 def some(answers: Sequence[Answer]) -> Answer:
@@ -213,11 +215,11 @@ def at_least(number: int) -> Callable[[Sequence[Answer]], Answer]:
     """yes where so many are, no where so many can no longer be."""
 
     def rule(answers: Sequence[Answer]) -> Answer:
-        if all(answer == "not run" for answer in answers):
-            return "not run"
-        if sum(answer == "yes" for answer in answers) >= number:
+        if answers.count("yes") >= number:
             return "yes"
-        return "no" if sum(answer != "no" for answer in answers) < number else "unknown"
+        if len(answers) - answers.count("no") < number:
+            return "no"
+        return "not run" if "not run" in answers else "unknown"
 
     return rule
 
