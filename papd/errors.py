@@ -1,7 +1,9 @@
 """What the library says when it is used wrongly: one line that names the fix."""
 
 import difflib
+import math
 from collections.abc import Iterable
+from typing import Any
 
 
 class PapdError(Exception):
@@ -25,3 +27,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is one finite number; what is no number at all is not."""
+    try:
+        return math.isfinite(value)
+    except TypeError:
+        return False

@@ -4,9 +4,11 @@ They are static: two agents with the same ones share one compiled program. What 
 multiplier, cost limit) is traced and lives in ``papd.agents.state.Controls``.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal
+from numbers import Real
+from typing import Any, Literal
 
 from papd.errors import ConfigError
 
@@ -16,6 +18,17 @@ Rollout = Literal["episodes", "steps"]
 def _require(holds: bool, name: str, value: object, rule: str) -> None:
     if not holds:
         raise ConfigError(f"{name}={value!r}: {name} must be {rule}")
+
+
+def _require_kinds(hyper: Any) -> None:
+    """Numbers where numbers belong, and no text that would count as true."""
+    for field in dataclasses.fields(hyper):
+        value = getattr(hyper, field.name)
+        truth = isinstance(value, bool)
+        if field.type is bool:
+            _require(truth, field.name, value, "True or False")
+        elif field.type in (int, float):
+            _require(isinstance(value, Real) and not truth, field.name, value, "a number")
 
 
 def _require_fraction(name: str, value: float) -> None:
@@ -32,9 +45,9 @@ def _require_count(name: str, value: int) -> None:
 
 def _require_networks(hidden_sizes: tuple[int, ...]) -> None:
     rule = "one or more layer sizes >= 1, for example (128, 128)"
-    _require(
-        len(hidden_sizes) > 0 and all(size >= 1 for size in hidden_sizes), "hidden_sizes", hidden_sizes, rule
-    )
+    sizes = hidden_sizes if isinstance(hidden_sizes, tuple) else ()
+    fits = len(sizes) > 0 and all(isinstance(size, int) and size >= 1 for size in sizes)
+    _require(fits, "hidden_sizes", hidden_sizes, rule)
 
 
 def _require_rollout(rollout: str, steps_per_iteration: int, num_envs: int) -> None:
@@ -82,6 +95,7 @@ class PPOHyper:
     """Environments stepped side by side."""
 
     def __post_init__(self) -> None:
+        _require_kinds(self)
         _require_networks(self.hidden_sizes)
         _require_fraction("gamma", self.gamma)
         _require_fraction("gae_lambda", self.gae_lambda)
@@ -138,6 +152,7 @@ class DDPGHyper:
     """Environments stepped side by side."""
 
     def __post_init__(self) -> None:
+        _require_kinds(self)
         _require_networks(self.hidden_sizes)
         _require_fraction("gamma", self.gamma)
         _require_fraction("tau", self.tau)

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from papd.errors import ConfigError
+from papd.errors import ConfigError, is_finite
 
 Gain = Float[Array, ""] | Float[Array, " m"]
 
@@ -25,8 +25,10 @@ class MultiplierState(eqx.Module):
 
 def _gain(name: str, value: float | tuple[float, ...]) -> Gain:
     values = value if isinstance(value, tuple) else (value,)
-    if not all(math.isfinite(v) and v >= 0 for v in values):
-        raise ConfigError(f"{name}={value}: a multiplier's gain must be a finite number >= 0")
+    if not all(is_finite(v) and v >= 0 for v in values):
+        raise ConfigError(
+            f"{name}={value!r}: a multiplier's gain must be a finite number >= 0, or a tuple of one a constraint"
+        )
     return jnp.asarray(value)
 
 

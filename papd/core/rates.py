@@ -4,13 +4,11 @@ Power 0 is a constant rate, 1 is the paper's InvLin, 2 its InvQua. One form serv
 agents under different rules is one ``vmap``. The weights w are the ratios of the constraints' L_C; ones by default.
 """
 
-import math
-
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from papd.errors import ConfigError
+from papd.errors import ConfigError, is_finite
 
 Weights = float | tuple[float, ...]
 
@@ -29,13 +27,15 @@ class Rate(eqx.Module):
 
 
 def _rate(h1: float, h2: float, power: float, weights: Weights, h1_name: str) -> Rate:
-    if not (math.isfinite(h1) and h1 > 0):
-        raise ConfigError(f"{h1_name}={h1}: the learning rate's numerator must be a finite number > 0")
-    if not (math.isfinite(h2) and h2 > 0):
-        raise ConfigError(f"h2={h2}: h2 must be a finite number > 0, or the rate has no bound at lambda = 0")
+    if not (is_finite(h1) and h1 > 0):
+        raise ConfigError(f"{h1_name}={h1!r}: the learning rate's numerator must be a finite number > 0")
+    if not (is_finite(h2) and h2 > 0):
+        raise ConfigError(
+            f"h2={h2!r}: h2 must be a finite number > 0, or the rate has no bound at lambda = 0"
+        )
     each = weights if isinstance(weights, tuple) else (weights,)
-    if not all(math.isfinite(w) and w >= 0 for w in each):
-        raise ConfigError(f"weights={weights}: each constraint's weight must be a finite number >= 0")
+    if not all(is_finite(w) and w >= 0 for w in each):
+        raise ConfigError(f"weights={weights!r}: a finite number >= 0, or a tuple of one a constraint")
     numerator, offset, exponent = (jnp.asarray(number, dtype=float) for number in (h1, h2, power))
     return Rate(numerator, offset, exponent, jnp.asarray(weights, dtype=float))
 

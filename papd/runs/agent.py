@@ -23,7 +23,7 @@ from papd.core.rates import Constant, InvLin, InvQua, Rate
 from papd.envs import registry
 from papd.envs.cmdp import CMDP, Space
 from papd.envs.host import HostEnv
-from papd.errors import ConfigError, EnvironmentFault, nearest
+from papd.errors import ConfigError, EnvironmentFault, is_finite, nearest
 from papd.runs import cache
 from papd.runs.checkpoint import load_tree, save_tree
 from papd.runs.config import RATES, RunConfig, from_mapping
@@ -60,13 +60,17 @@ class Agent(abc.ABC):
     ):
         """Make an agent; see docs/agents.md. ``hyper`` are the fields of :mod:`papd.agents.hyper`."""
         self.hyper = _make_hyper(self.hyper_class, hyper)
+        if not isinstance(rate, Rate | None):
+            raise ConfigError(f"rate={rate!r}: give papd.Constant, papd.InvLin or papd.InvQua")
+        if not isinstance(multiplier, Multiplier | None):
+            raise ConfigError(f"multiplier={multiplier!r}: give papd.PID, papd.GradientAscent or papd.Fixed")
         rate = rate or InvQua(*(h or 1.0 for h in RATES[self.algo, "invqua"]))
         self._arguments = {
             "env": env if isinstance(env, str) else "",
             "backend": backend,
             "cost_keys": tuple(cost_keys or ()),
             "seed": _checked_seed(seed),
-            "workers": workers,
+            "workers": _checked_workers(workers),
         }
         cache.enable()
         self.env: CMDP | HostEnv = registry.make(env, backend, cost_keys=cost_keys)
@@ -103,7 +107,7 @@ class Agent(abc.ABC):
 
     def learn(self, steps: int, callback: Callback | None = None) -> "Agent":
         """Go on for whole iterations until ``steps`` more steps are taken, or the callback answers False."""
-        if isinstance(steps, bool) or not steps >= 1:
+        if isinstance(steps, bool) or not (is_finite(steps) and steps >= 1):
             raise ConfigError(f"steps={steps!r}: steps must be a number >= 1")
         goal = self.env_steps + steps
         while self.env_steps < goal:
@@ -284,7 +288,7 @@ def _make_hyper(kind: type[PPOHyper] | type[DDPGHyper], values: dict[str, Any]) 
     for name in values:
         if name not in known:
             raise ConfigError(f"unknown argument {name!r}{nearest(name, known)}")
-    if "hidden_sizes" in values:
+    if isinstance(values.get("hidden_sizes"), list):
         values["hidden_sizes"] = tuple(values["hidden_sizes"])
     return kind(**values)
 
@@ -295,16 +299,24 @@ def _checked_seed(seed: Any) -> int:
     return int(seed)
 
 
+def _checked_workers(workers: Any) -> int | None:
+    if workers is not None and (
+        isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1
+    ):
+        raise ConfigError(f"workers={workers!r}: a whole number >= 1, or None for one process a core")
+    return None if workers is None else int(workers)
+
+
 def _checked_limits(cost_limit: float | tuple[float, ...], names: tuple[str, ...]) -> tuple[float, ...]:
-    limits = tuple(np.atleast_1d(np.asarray(cost_limit, float)).tolist())
+    limits = tuple(np.atleast_1d(np.asarray(cost_limit, dtype=object)).tolist())
     if len(limits) != len(names):
         raise ConfigError(
             f"cost_limit={cost_limit}: {len(names)} constraint{'s' * (len(names) > 1)} ({', '.join(names)}) "
             f"need{'s' * (len(names) == 1)} {len(names)} limit{'s' * (len(names) > 1)}, one each"
         )
-    if not all(math.isfinite(limit) and limit >= 0 for limit in limits):
-        raise ConfigError(f"cost_limit={cost_limit}: a limit must be a finite number >= 0")
-    return limits
+    if not all(is_finite(limit) and limit >= 0 for limit in limits):
+        raise ConfigError(f"cost_limit={cost_limit!r}: a limit must be a finite number >= 0")
+    return tuple(float(limit) for limit in limits)
 
 
 def _each(value: jax.Array, constraints: int) -> jax.Array:
