@@ -1,4 +1,4 @@
-"""What papd survives: kills, faults of the machine, wrong configurations, damaged files. The table of docs/survival.md.
+"""What papd survives: kills, faults of the machine, wrong configurations, damaged files. The table of docs/runs.md.
 
     python -m benchmarks.survival [--kills 40] [--inputs 600] [--damages 300] [--seed 0] [--out results/survival]
 
@@ -34,6 +34,7 @@ from benchmarks.killing import untimed, weights
 from papd import cli
 from papd.agents.hyper import DDPGHyper, PPOHyper
 from papd.runs.config import RunConfig
+from papd.runs.lock import LOCK, locked
 
 SMALL = "--hidden-sizes 16 --num-envs 2 --episodes-per-iteration 2 --eval-episodes 0"
 TWIN = f"SafetyBallRun-v0 --backend twin {SMALL}"
@@ -109,6 +110,43 @@ def faults(folder: Path, whole: Path) -> Iterator[Line]:
     yield _fault("SIGTERM", folder / "terminated", whole, lambda words: _signalled(words, "TERM"))
 
 
+def refusals(folder: Path, whole: Path) -> Iterator[Line]:
+    """Directories in which a command must touch nothing: another's, a stranger's, a newer papd's, none."""
+    newer, foreign = folder / "newer", folder / "foreign"
+    for place in (newer, foreign):
+        place.mkdir()
+    config = json.loads((whole / "config.json").read_text())
+    (newer / "config.json").write_text(json.dumps({**config, "provenance": {"format": 99, "papd": "9.9"}}))
+    (foreign / "config.json").write_text('{"name": "a package", "main": "index.js"}')
+    with locked(folder / "held"):
+        yield _refusal("a second process in the directory", f"train {VICTIM} --out {folder / 'held'}", folder)
+    for what, words in {
+        "a directory that holds another run": f"train {VICTIM} --out {whole}",
+        "going on as another run": f"train --seed 5 --out {whole} --resume",
+        "a run of a newer papd, trained": f"train --out {newer} --resume",
+        "a run of a newer papd, evaluated": f"eval {newer}",
+        "somebody else's config.json": f"train --out {foreign} --resume",
+        "a directory that is no run": f"eval {folder}",
+    }.items():
+        yield _refusal(what, words, folder)
+
+
+def _refusal(what: str, words: str, folder: Path) -> Line:
+    line = Line(what, trials=1)
+    before = _contents(folder)
+    status, told = command(words.split())
+    if status == 2 and is_one_line(status, told) and _contents(folder) == before:
+        line.told = 1
+    else:
+        line.failures.append(f"status {status}: {told[-200:]!r}")
+    return line
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    """Every file but the locks, which name their last holder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != LOCK}
+
+
 def _fault(what: str, run: Path, whole: Path, break_it: Callable[[list[str]], tuple[int, str]]) -> Line:
     words = [*VICTIM.split(), "--out", str(run), "--resume"]
     status, told = break_it(words)
@@ -119,7 +157,7 @@ def _fault(what: str, run: Path, whole: Path, break_it: Callable[[list[str]], tu
     status, told = command(["train", *words])
     if status or not same_run(run, whole):
         line.failures.append(f"did not go on as untouched: {told[-200:]}")
-    line.as_untouched = 1
+    line.as_untouched = int(not line.failures)
     return line
 
 
@@ -327,7 +365,7 @@ def _damaged_trial(
     shutil.copytree(begun, copy)
     how = damage(copy / inside, draw)
     line.trials += 1
-    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file() and path.name != ".lock"}
+    before = _contents(copy)
     try:
         status, told = command(["train", *VICTIM.split(), "--out", str(copy), "--resume"])
     except Exception as error:
@@ -409,7 +447,7 @@ def main() -> int:
             add(line)
         for line in damages(chosen.damages, chosen.seed, folder, whole):
             add(line)
-        for line in faults(folder, whole):
+        for line in (*refusals(folder, whole), *faults(folder, whole)):
             add(line)
         for name, words in KILLED.items() if chosen.kills else ():
             add(kills(name, words, chosen.kills, chosen.seed, folder))

@@ -1,7 +1,5 @@
 """One episode as a film: the real simulator drawn in software (no screen needed), a twin drawn from above."""
 
-import contextlib
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ from papd.envs.host import HostEnv
 from papd.errors import ConfigError, RunError
 from papd.results import from_above
 from papd.results.evaluation import environment_of
-from papd.runs.files import reason
+from papd.runs.files import reason, write_atomic
 
 if TYPE_CHECKING:
     from papd.envs.twins.ball import Ball
@@ -95,29 +93,25 @@ def _captioned(shots: Iterator[Shot], every: int, name: str) -> Iterator[Frame]:
 
 
 def _write(path: Path, frames: list[Frame], frames_per_second: float) -> None:
-    """Write the file beside its place, then put it there."""
+    """Encode the film, then put the whole file in its place."""
     try:
         import imageio.v2 as imageio
     except ImportError as error:
         raise ConfigError("--video needs imageio: install it with pip install 'papd[bullet]'") from error
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix.lower()}")
-    gif = path.suffix.lower() == ".gif"
+    kind = path.suffix.lower()
     options: dict[str, Any] = (
         {"duration": 1000.0 / frames_per_second, "loop": 0}
-        if gif
+        if kind == ".gif"
         else {"fps": frames_per_second, "macro_block_size": 2}
     )
-    try:
-        with warnings.catch_warnings():
-            # ffmpeg is started by fork and exec, which JAX warns of; between the two nothing of JAX runs.
-            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-            imageio.mimwrite(temporary, [*frames], **options)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {reason(error)}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    with warnings.catch_warnings():
+        # ffmpeg is started by fork and exec, which JAX warns of; between the two nothing of JAX runs.
+        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+        try:
+            film = imageio.mimwrite("<bytes>", [*frames], format=kind, **options)
+        except OSError as error:  # ffmpeg's own file lies in the system's temporary folder.
+            raise RunError(f"cannot encode {path}: {reason(error)}") from error
+    write_atomic(path, film)
 
 
 def _film_host(agent: "Agent", env: HostEnv, deterministic: bool, seed: int) -> Film:

@@ -12,6 +12,10 @@ TEMPORARY = ".tmp"
 """How the name of a file ends that is still being written; a dot begins it."""
 
 
+class WriteError(RunError):
+    """A file that cannot be written, whatever its contents: another checkpoint would fare no better."""
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Write ``data``: temporary file, fsync, rename, fsync of the folder. A failure leaves the old file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
@@ -26,7 +30,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise RunError(f"cannot write {path}: {reason(error)}") from error
+        raise WriteError(f"cannot write {path}: {reason(error)}") from error
 
 
 def write_json(path: Path, value: Any) -> None:

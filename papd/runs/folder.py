@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from papd.errors import RunError
-from papd.runs.files import read_json, reason, write_json
+from papd.runs.files import WriteError, read_json, reason, write_json
 
 FORMAT = 1
 """The number of this layout. A reader refuses a larger one."""
@@ -95,6 +95,8 @@ class RunFolder(NamedTuple):
         for iteration in self.iterations():
             try:
                 return load(iteration), [str(error) for error in refused]
+            except WriteError:
+                raise
             except RunError as error:
                 refused.append(error)
         if refused:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from papd.errors import RunError
-from papd.runs.files import read_bytes, reason, write_atomic
+from papd.runs.files import WriteError, read_bytes, reason, write_atomic
 
 Row = Mapping[str, float | int]
 
@@ -32,7 +32,7 @@ class MetricsFile:
         try:
             self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
         except OSError as error:
-            raise RunError(f"cannot write {path}: {reason(error)}") from error
+            raise WriteError(f"cannot write {path}: {reason(error)}") from error
 
     @property
     def digest(self) -> str:

@@ -232,6 +232,24 @@ def test_no_usable_checkpoint_is_one_line_and_nothing_is_lost(tmp_path: Path) ->
     assert (tmp_path / "metrics.csv").read_bytes() == before
 
 
+def test_a_disk_still_full_is_no_fault_of_the_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows beyond the checkpoint must be cut, which takes a write."""
+    with contextlib.closing(open_run(tmp_path, checkpoint_every=3)) as run:
+        for _ in range(5):
+            run.advance()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(RunError, match=r"^cannot write .*metrics\.csv: No space left on device$"):
+            open_run(tmp_path)
+    assert len(read_metrics(tmp_path / "metrics.csv")) == 5
+
+
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
     whole(tmp_path)
     with pytest.raises(RunError, match="belongs to another configuration"):
