@@ -14,7 +14,7 @@ class ConfigError(PapdError, ValueError):
     """A wrong value, name or combination in what the user wrote."""
 
 
-class EnvironmentFault(PapdError, RuntimeError):
+class EnvironmentFault(PapdError, RuntimeError):  # noqa: N818 - the fault is the environment's
     """An environment that crashed, hung or returned something that is no number."""
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papd.core.rates import Constant, InvLin, InvQua, Rate
@@ -32,6 +32,7 @@ def test_several_constraints_add_up_by_weight() -> None:
     assert at(InvQua(1.0, 2.0, weights=(0.0, 1.0)), 100.0, 3.0) == pytest.approx(1 / 25, rel=1e-6)
 
 
+@settings(deadline=None)
 @given(positive, positive, st.floats(0, 1e3), st.floats(0, 1e3))
 def test_rate_falls_as_the_multiplier_grows(h1: float, h2: float, one: float, other: float) -> None:
     low, high = sorted((one, other))
