@@ -19,7 +19,7 @@ from papd.runs.sweep import plan_sweep, run_sweep
 from tests.runs.sweeps import BANDIT, BROKEN, RULES, small, toml, untimed
 
 COMMAND = [sys.executable, "-m", "papd", "sweep"]
-LONG = {"iterations": 1500, "checkpoint_every": 25}
+LONG = {"iterations": 600, "checkpoint_every": 25}
 
 
 @pytest.fixture(scope="module")

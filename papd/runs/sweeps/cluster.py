@@ -38,6 +38,9 @@ class Cluster:
     """The workforce of a Ray cluster: one that runs at ``address``, or one of this machine alone."""
 
     def __init__(self, address: str | None, folder: Path, at_a_time: int | None = None, gpus: float = 0.0):
+        self._alone = address is None and "RAY_ADDRESS" not in os.environ
+        if self._alone:
+            keep_to_loopback()
         self._ray = _import_ray()
         self._address, self._at_a_time, self._gpus = address, at_a_time, gpus
         self._storage = next(
@@ -58,7 +61,7 @@ class Cluster:
                 self._connect()
                 stack.callback(self._ray.shutdown)
             _write_mark(self._mark)
-            stack.callback(self._mark.unlink)
+            stack.callback(self._mark.unlink, missing_ok=True)
             self._check_nodes()
             self._mailbox = self._ray.remote(Mailbox).options(num_cpus=0, **self._here()).remote()
             stack.callback(self._ray.kill, self._mailbox)
@@ -70,6 +73,7 @@ class Cluster:
 
     def run(self, jobs: Sequence[Job], watch: Watch, stopped: Callable[[], int | None]) -> None:
         """Do all jobs, as :class:`papd.runs.sweeps.pool.Workforce` says."""
+        self._check_sizes(jobs)
         queue, going = deque(jobs), dict[Any, Job]()
         running: set[str] = set()
         asked = False
@@ -92,7 +96,7 @@ class Cluster:
     def _connect(self) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        if self._address is None and "RAY_ADDRESS" not in os.environ:
+        if self._alone:
             options |= {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         else:
             options |= {"address": self._address}
@@ -134,14 +138,19 @@ class Cluster:
                     "nodes share"
                 )
 
+    def _check_sizes(self, jobs: Sequence[Job]) -> None:
+        """Nobody waits for a node that there is not."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        most, gpus = (max(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU"))
+        for job in jobs:
+            if _cpus(job) > most:
+                words = f"has workers={_cpus(job)}; the largest node has {most:g} CPUs"
+                raise ConfigError(f"run {job['runs'][0]!r} {words}")
+        if self._gpus > gpus:
+            raise ConfigError(f"a run takes {self._gpus:g} of a GPU; the largest node has {gpus:g} GPUs")
+
     def _submit(self, job: Job) -> Any:
-        cpus = max(1, *(config["workers"] or 1 for config in job["configs"].values()))
-        most = max(node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"])
-        if cpus > most:
-            raise ConfigError(
-                f"run {job['runs'][0]!r} has workers={cpus}; the largest node has {most:g} CPUs"
-            )
-        task = self._ray.remote(work).options(num_cpus=cpus, num_gpus=self._gpus, max_retries=RETRIES)
+        task = self._ray.remote(work).options(num_cpus=_cpus(job), num_gpus=self._gpus, max_retries=RETRIES)
         own = {"tell_every": TELL_EVERY_SECONDS, "patience": PATIENCE_SECONDS, "gpus": self._gpus}
         return task.remote({**job, **own, "mark": str(self._mark)}, self._mailbox)
 
@@ -235,6 +244,11 @@ def _settle(gpus: float) -> None:
         os.environ["JAX_PLATFORMS"] = "cpu"
 
 
+def _cpus(job: Job) -> int:
+    """The processes that step its environment, where the spec asks for several."""
+    return max(1, *(config["workers"] or 1 for config in job["configs"].values()))
+
+
 def _one_worker(config: Mapping[str, Any]) -> dict[str, Any]:
     """A node's cores are shared: one process steps a real environment, where the spec does not say how many."""
     return {**config, "workers": 1 if config["workers"] is None else config["workers"]}
@@ -251,6 +265,11 @@ def _last_line(error: Exception) -> str:
     """The end of a remote traceback, which is what went wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__
+
+
+def keep_to_loopback() -> None:
+    """Before Ray is imported: 127.0.0.1 stays 127.0.0.1, where Ray would take this machine's address in the network."""
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 
 def _import_ray() -> ModuleType:
