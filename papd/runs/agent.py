@@ -300,11 +300,13 @@ def _checked_seed(seed: Any) -> int:
 
 
 def _checked_workers(workers: Any) -> int | None:
-    if workers is not None and (
-        isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1
-    ):
-        raise ConfigError(f"workers={workers!r}: a whole number >= 1, or None for one process a core")
-    return None if workers is None else int(workers)
+    if workers is None:
+        return None
+    if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 0:
+        raise ConfigError(
+            f"workers={workers!r}: a whole number >= 0 (0: step in this process), or None for one a core"
+        )
+    return int(workers)
 
 
 def _checked_limits(cost_limit: float | tuple[float, ...], names: tuple[str, ...]) -> tuple[float, ...]:
