@@ -125,12 +125,11 @@ def _claim(judged: Judged, readings: Sequence[Reading]) -> str:
     for reading in readings:
         verdict = judged.verdicts.get(reading.name)
         if verdict is not None:
-            lines.append(f"- **{reading.title}: {verdict}**")
-            lines += _parts(verdict.parts, 1)
-    return "\n".join(lines)
+            lines += [_folded(f"{reading.title}: <b>{verdict}</b>", "\n".join(_parts(verdict.parts))), ""]
+    return "\n".join(lines).rstrip()
 
 
-def _parts(parts: Sequence[Part], depth: int) -> list[str]:
+def _parts(parts: Sequence[Part], depth: int = 0) -> list[str]:
     """What was asked, what the runs answer, and the numbers; indented below what it is a part of."""
     lines = []
     for part in parts:
