@@ -21,6 +21,9 @@ FaultKind = Literal["died", "hung", "raised"]
 BUILD_SECONDS = 120.0
 """How long one environment may take to be built, at least: it may import a simulator first."""
 
+SLICES = 10
+"""Parts in which a time limit is waited for."""
+
 CLOSE_SECONDS = 2.0
 """How long a worker may take to close its environments."""
 
@@ -159,12 +162,17 @@ class WorkerCrew:
             raise CrewError("died", self._last_words())
 
     def _wait(self, limit: float) -> None:
-        """The limit is for one environment: as long as the worker gets on to the next one, it has not hung."""
-        busy_with = None
-        while busy_with != self._progress[self.worker]:
-            busy_with = int(self._progress[self.worker])
-            if self._poll.poll(limit * 1000):
+        """The limit is for one environment: as long as the worker gets on to the next one, it has not hung.
+
+        It is waited for in slices: one that passed while this process was stopped (Ctrl-Z) is one slice, not the limit.
+        """
+        busy_with, slices = None, 0
+        while slices < SLICES:
+            if busy_with != self._progress[self.worker]:
+                busy_with, slices = int(self._progress[self.worker]), 0
+            if self._poll.poll(limit * 1000 / SLICES):
                 return
+            slices += 1
         raise CrewError("hung", f"no answer within {limit:g} s")
 
     def _last_words(self) -> str:

@@ -50,8 +50,15 @@ def examine(
 
 
 def known_limit(env: AnyEnv) -> int | None:
-    """The episode length that the environment was registered with."""
-    return None if env.spec is None else env.spec.max_episode_steps
+    """The episode length that the environment was registered with, or that a ``TimeLimit`` around it gives."""
+    if env.spec is not None and env.spec.max_episode_steps is not None:
+        return int(env.spec.max_episode_steps)
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, gymnasium.wrappers.TimeLimit):
+            return int(layer._max_episode_steps)
+        layer = layer.env
+    return None
 
 
 def problems(
@@ -64,8 +71,8 @@ def problems(
         yield f"max_episode_steps={max_episode_steps}: must be >= 1"
     elif max_episode_steps is None and known_limit(env) is None:
         yield (
-            f"{name} has no episode length: register it with max_episode_steps, "
-            f"or write papd.make(..., max_episode_steps=1000)"
+            f"{name} has no episode length: wrap it in gymnasium.wrappers.TimeLimit, register it with "
+            "max_episode_steps, or write papd.make(..., max_episode_steps=1000)"
         )
     if not wrong_spaces:
         with own_generators(0):

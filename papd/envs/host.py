@@ -1,10 +1,12 @@
 """Environments stepped outside JAX: several in each worker process, one synchronisation a step.
 
 :class:`HostEnv` describes an environment, :class:`HostVector` steps ``num_envs`` of it. A worker that dies, hangs or
-raises is replaced, and the episodes it was in begin again from their seeds; ``drain_faults`` tells what happened.
+raises is replaced, and the episodes it was in begin again from their seeds; the log (standard error, where nobody set
+it up otherwise) shows it at once and ``drain_faults`` tells what happened.
 """
 
 import itertools
+import logging
 import os
 import sys
 import weakref
@@ -21,6 +23,11 @@ from papd.envs.crews import Crew, CrewError, FaultKind, LocalCrew, SharedMemory,
 from papd.envs.sources import Source
 from papd.envs.stepping import RESET, STEP, Batch, Sizes, Stepper, memory_needed
 from papd.errors import ConfigError, EnvironmentFault
+
+LOG = logging.getLogger(__name__)
+
+LONGEST_STEP = 1_000_000
+"""Seconds; a step that may take longer has no limit to speak of."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +82,10 @@ class HostEnv:
     """The arguments of ``papd.make`` that give this environment again (JSON values); None where there are none."""
 
     def __post_init__(self) -> None:
-        if not self.time_limit > 0:
-            raise ConfigError(f"time_limit={self.time_limit}: the seconds for a step must be > 0")
+        if not 0 < self.time_limit <= LONGEST_STEP:
+            raise ConfigError(
+                f"time_limit={self.time_limit}: the seconds for a step must be > 0 and at most {LONGEST_STEP:,}"
+            )
         if self.max_faults < 0:
             raise ConfigError(f"max_faults={self.max_faults}: must be >= 0 (0: the first fault is the last)")
 
@@ -326,3 +335,4 @@ class HostVector:
         if self._in_a_row[index] > self.env.max_faults:
             times = f"{self._in_a_row[index]} times in a row"
             raise EnvironmentFault(f"{told}, {times}: mend it, or allow more with max_faults")
+        LOG.warning("%s: replaced, its episode begins again", told)

@@ -106,6 +106,8 @@ class Misbehaves(Walk):
             os.kill(os.getpid(), signal.SIGKILL)
         if self._deed == "exit":
             os._exit(3)
+        if self._deed == "doze":
+            time.sleep(0.5)
         if self._deed == "hang":
             time.sleep(1000.0)
         if self._deed == "spin":

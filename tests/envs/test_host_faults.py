@@ -58,7 +58,7 @@ def undisturbed(tmp_path):
         ("raise", "raised", "RuntimeError: the wheel came off"),
     ],
 )
-def test_a_fault_in_a_step_begins_the_workers_episodes_again(tmp_path, deed, kind, words):
+def test_a_fault_in_a_step_begins_the_workers_episodes_again(tmp_path, caplog, deed, kind, words):
     expected = undisturbed(tmp_path)
     with make_bad(tmp_path / "done", deed, at=4).start(ENVS, workers=2) as vector:
         rows, restarts = finish_episodes(vector, vector.reset(np.arange(ENVS)))
@@ -69,6 +69,9 @@ def test_a_fault_in_a_step_begins_the_workers_episodes_again(tmp_path, deed, kin
     assert (fault.env, fault.index, fault.worker, fault.kind, fault.step) == (PATH, 3, 1, kind, 4)
     assert words in fault.message
     assert f"environment 3 {kind} in step 4 of its episode" in str(fault)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{fault}: replaced, its episode begins again"
+    ]
 
 
 def test_a_fault_in_a_reset_restarts_the_others_of_its_worker_at_the_next_step(tmp_path):
@@ -166,10 +169,19 @@ def test_an_environment_that_cannot_be_built_in_a_worker_is_told():
 
 
 SCRIPT = """
+    import signal
     import sys
     import numpy as np
     from papd.envs.registry import make
-    env = make("tests.envs.strangers:Misbehaves", max_episode_steps=10, deed=sys.argv[1], at=2, marker=sys.argv[2])
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background jobs ignore it.
+    env = make(
+        "tests.envs.strangers:Misbehaves",
+        max_episode_steps=10,
+        deed=sys.argv[1],
+        at=1 if sys.argv[1] == "doze" else 2,
+        marker=sys.argv[2],
+        time_limit=2 if sys.argv[1] == "doze" else 60,
+    )
     vector = env.start(4, workers=2)
     vector.reset(np.arange(4))
     vector.step(np.zeros((4, 2), np.float32))
@@ -182,6 +194,34 @@ SCRIPT = """
         for _ in range(10):
             vector.step(np.zeros((4, 2), np.float32))
 """
+
+
+def start_script(tmp_path, deed, *words):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    return subprocess.Popen(
+        [sys.executable, script, deed, tmp_path / "done", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        start_new_session=True,
+    )
+
+
+def test_time_that_a_stopped_job_slept_is_no_hang(tmp_path):
+    """Ctrl-Z stops learner and workers together, here for longer than the limit; ``fg`` lets them go on."""
+    learner = start_script(tmp_path, "doze", "raise")
+    marker = tmp_path / "done"
+    while not marker.exists():
+        time.sleep(0.01)
+    os.killpg(learner.pid, signal.SIGSTOP)
+    time.sleep(2.5)
+    os.killpg(learner.pid, signal.SIGCONT)
+    _, told = learner.communicate("go on\n", timeout=60)
+    assert "the learner's own fault" in told
+    assert "hung" not in told
 
 
 @pytest.mark.parametrize(
@@ -197,28 +237,19 @@ SCRIPT = """
     ],
 )
 def test_no_worker_outlives_its_parent(tmp_path, deed, end):
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    parent = subprocess.Popen(
-        [sys.executable, script, deed, tmp_path / "done", end],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-        start_new_session=True,
-    )
+    parent = start_script(tmp_path, deed, end)
     assert parent.stdout.readline() == "stepping\n"
     workers = workers_of(parent.pid)
     assert len(workers) == 2
-    time.sleep(0.3)
+    time.sleep(0.3)  # For the parent to be within a step.
     if end == "SIGINT":  # A terminal's Ctrl-C reaches the whole group.
         os.killpg(parent.pid, signal.SIGINT)
     elif end != "raise":
         parent.send_signal(getattr(signal, end))
-    _, errors = parent.communicate(timeout=20)
-    deadline = time.monotonic() + 5.0
-    while any(os.path.exists(f"/proc/{worker}") for worker in workers) and time.monotonic() < deadline:
+    _, errors = parent.communicate(timeout=120)
+    for _ in range(250):  # Looks, not seconds: this test may have been stopped itself.
+        if not any(os.path.exists(f"/proc/{worker}") for worker in workers):
+            break
         time.sleep(0.02)
     assert not [worker for worker in workers if os.path.exists(f"/proc/{worker}")]
     assert "resource_tracker" not in errors

@@ -81,9 +81,10 @@ def test_functions_classes_and_objects():
     assert steps_in_two_workers(make(Walk, max_episode_steps=8))
     assert steps_in_two_workers(make(strangers.walk, max_episode_steps=8))
     assert not steps_in_two_workers(make(lambda: Walk(), max_episode_steps=8))
-    limited = gymnasium.wrappers.TimeLimit(Walk(), 10)
-    env = make(limited, max_episode_steps=10)
+    limited = gymnasium.wrappers.FlattenObservation(gymnasium.wrappers.TimeLimit(Walk(), 10))
+    env = make(limited)
     assert env.only_one
+    assert env.max_episode_steps == 10
     with pytest.raises(ConfigError, match=r"one environment object, num_envs=2: write num_envs=1"):
         env.start(2)
     with pytest.raises(ConfigError, match="cannot be built in another process: write workers=0"):
