@@ -1,6 +1,7 @@
 """What papd survives: kills, faults of the machine, wrong configurations, damaged files. The table of docs/runs.md.
 
     python -m benchmarks.survival [--kills 40] [--inputs 600] [--damages 300] [--seed 0] [--out results/survival]
+                                  [--parts inputs damages refusals faults kills]
 
 Every trial either ends as the run that nobody touched (bit for bit, timings aside), or is answered by one line on
 standard error and an exit status of 1 or 2. A traceback, a second line or a different result is a failure.
@@ -46,6 +47,7 @@ KILLED = {
     "PPOL on the Ball in Bullet": f"SafetyBallRun-v0 {SMALL} --steps 12000",
     "PPOL on the Car in Bullet": f"SafetyCarRun-v0 {SMALL} --steps 8000",
 }
+PARTS = ("inputs", "damages", "refusals", "faults", "kills")
 VICTIM = f"{TWIN} --steps 1600 --checkpoint-every 2 --quiet"
 
 
@@ -422,6 +424,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     for name, value in {"--kills": 40, "--inputs": 600, "--damages": 300, "--seed": 0}.items():
         parser.add_argument(name, type=int, default=value)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--out", type=Path, default=Path("results/survival"))
     chosen = parser.parse_args()
     lines: list[Line] = []
@@ -443,14 +446,18 @@ def main() -> int:
         whole = folder / "whole"
         status, told = command(["train", *VICTIM.split(), "--out", str(whole)])
         assert status == 0, told
-        for line in wrong_inputs(chosen.inputs, chosen.seed, folder):
-            add(line)
-        for line in damages(chosen.damages, chosen.seed, folder, whole):
-            add(line)
-        for line in (*refusals(folder, whole), *faults(folder, whole)):
-            add(line)
-        for name, words in KILLED.items() if chosen.kills else ():
-            add(kills(name, words, chosen.kills, chosen.seed, folder))
+        lines_of: dict[str, Callable[[], Iterator[Line]]] = {
+            "inputs": lambda: wrong_inputs(chosen.inputs, chosen.seed, folder),
+            "damages": lambda: damages(chosen.damages, chosen.seed, folder, whole),
+            "refusals": lambda: refusals(folder, whole),
+            "faults": lambda: faults(folder, whole),
+            "kills": lambda: (
+                kills(name, words, chosen.kills, chosen.seed, folder) for name, words in KILLED.items()
+            ),
+        }
+        for part in chosen.parts:
+            for line in lines_of[part]():
+                add(line)
     machine = f"{datetime.date.today()}, {platform.platform()}, {os.cpu_count()} cores, seed {chosen.seed}"
     chosen.out.mkdir(parents=True, exist_ok=True)
     (chosen.out / "survival.md").write_text(

@@ -125,6 +125,9 @@ class Silent(Progress):
         """On standard error."""
         say(text)
 
+    def stopping(self) -> None:
+        """Nothing: how the run ended is told in the end."""
+
     def close(self) -> None:
         """Nothing."""
 

@@ -138,4 +138,5 @@ def test_what_the_signal_handler_says_goes_past_every_buffer(
         real_write = os.write
         monkeypatch.setattr(os, "write", lambda _, data: real_write(log.fileno(), data))
         Lines(Goal("run", 10, (10.0,))).stopping()
+        Silent().stopping()
     assert (tmp_path / "log").read_text() == f"{STOPPING}\n"
