@@ -12,6 +12,8 @@ python -m benchmarks.sweeps record OUT     # a small sweep's run times, for benc
 import argparse
 import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -25,7 +27,8 @@ from papd.runs.sweeps.plan import job
 from papd.runs.sweeps.pool import Pool, anywhere, ask
 
 BALL, CAR = "SafetyBallRun-v0", "SafetyCarRun-v0"
-TASKS = (BALL, CAR, "SafetyBallCircle-v0", "SafetyCarCircle-v0")
+PER_CORE = {BALL: 11_000, CAR: 2_700, "SafetyBallCircle-v0": 10_000, "SafetyCarCircle-v0": 1_700}
+"""About how many steps a second a core does on the real simulator: how long to make the runs."""
 
 
 def main() -> None:
@@ -39,13 +42,19 @@ def main() -> None:
 
 
 def twins(words: Sequence[str]) -> dict[str, Any]:
-    """Alone and together in turn, three times; the median of the ratios."""
+    """Alone and together in turn, twice; the median of the ratios."""
     alone, together = [], []
-    for _ in range(3):
-        alone.append(measured("measure", twin_sweep(1, 1)))
-        together.append(swept(twin_sweep(2, 800_000), 2)["steps_per_second"])
+    for _ in range(2):
+        alone.append(trained(CAR, 600_000))
+        together.append(swept(twin_sweep(2, 600_000), 2)["steps_per_second"])
     ratios = [both / one for one, both in zip(alone, together, strict=True)]
-    return {"one agent on all cores": alone, "sweep": together, "ratio": statistics.median(ratios)}
+    one_core = swept(twin_sweep(1, 400_000), 1)["steps_per_second"]
+    return {
+        "one agent on all cores": alone,
+        "sweep": together,
+        "ratio": statistics.median(ratios),
+        "one agent on one core": one_core,
+    }
 
 
 def bullet(words: Sequence[str]) -> dict[str, Any]:
@@ -53,13 +62,15 @@ def bullet(words: Sequence[str]) -> dict[str, Any]:
     from papd.envs.measure import compare
 
     found = {}
-    for name in words or TASKS:
-        before = compare(name, seconds=3.0, rounds=1).bare[0]
-        ours = swept(sweep(2, round(before * 12 / 2), env=name), 2)["steps_per_second"]
-        after = compare(name, seconds=3.0, rounds=1).bare[0]
-        bare = (before + after) / 2
-        found[name] = {"bare loops": [before, after], "sweep": ours, "ratio": ours / bare}
+    for name in words or PER_CORE:
+        result = compare(name, lambda seconds, name=name: _bullet_rate(name, seconds), seconds=10.0, rounds=2)
+        found[name] = {"bare loops": result.bare, "sweep": result.workers, "ratio": result.ratio}
     return found
+
+
+def _bullet_rate(env: str, seconds: float) -> float:
+    steps = max(4 * 10_000, round(PER_CORE[env] * seconds))
+    return swept(sweep(2, steps, env=env), 2)["steps_per_second"]
 
 
 def vmap(words: Sequence[str]) -> dict[str, Any]:
@@ -70,7 +81,7 @@ def vmap(words: Sequence[str]) -> dict[str, Any]:
 
 def processes(words: Sequence[str]) -> dict[str, Any]:
     """As many runs as processes."""
-    return {count: swept(twin_sweep(count, 600_000), count) for count in (1, 2, 3)}
+    return {count: swept(twin_sweep(count, 300_000), count) for count in (1, 2, 3)}
 
 
 def ray(words: Sequence[str]) -> dict[str, Any]:
@@ -78,7 +89,7 @@ def ray(words: Sequence[str]) -> dict[str, Any]:
     found = {}
     for count in (1, 2, 3):
         with ray_nodes(count):
-            found[count] = swept(twin_sweep(count, 600_000), None, "ray")
+            found[count] = swept(twin_sweep(count, 300_000), None, "ray")
     return found
 
 
@@ -112,7 +123,7 @@ def record(words: Sequence[str]) -> dict[str, Any]:
     """Twelve runs of three programs over two processes: how long each took, and all together."""
     (out,) = words
     spec = Sweep(
-        {"backend": "twin", "eval_episodes": 20, "steps": 300_000},
+        {"backend": "twin", "eval_episodes": 20, "steps": 200_000},
         {"env": [BALL, CAR], "lr": ["constant", "invqua"]},
         seeds=(0, 1, 2),
     )
@@ -150,6 +161,16 @@ def sweep(count: int, steps: int, **base: Any) -> Sweep:
 
 def twin_sweep(count: int, steps: int) -> Sweep:
     return sweep(count, steps, env=CAR, backend="twin")
+
+
+def trained(env: str, steps: int) -> float:
+    """``papd train`` on the twin, with all cores; what it leaves on disk is what a sweep's run leaves."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = (
+            f"train {env} --backend twin --steps {steps} --eval-episodes 0 --quiet --out {folder}/run".split()
+        )
+        subprocess.run([sys.executable, "-m", "papd", *words], check=True, stdout=subprocess.DEVNULL)
+        return _speed(Path(folder) / "run")
 
 
 def measured(kind: str, spec: Sweep) -> float:

@@ -1,14 +1,18 @@
 """Which engine gets which runs, how long that will take, and how far a sweep is: with workforces that only count."""
 
 import dataclasses
+import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from papd.errors import ConfigError
 from papd.runs.sweeps import plan as planning
+from papd.runs.sweeps.board import Table, make_board
 from papd.runs.sweeps.hire import Means
 from papd.runs.sweeps.plan import Plan, in_order, make_plan
 from papd.runs.sweeps.pool import Job, Watch
@@ -146,6 +150,26 @@ def test_a_tally_follows_runs_through_their_states() -> None:
     assert [tally.count(state) for state in ("finished", "failed", "waiting", "running")] == [1, 1, 1, 0]
     assert tally.runs["seed1"].reason == "why"
     assert tally.seconds_left == pytest.approx(100 / 5)
+
+
+def test_the_table_shows_the_sweep_and_each_running_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    tally = Tally(sweep(seeds=3, steps=100).runs, 2, {})
+    board = make_board(tally, quiet=False)
+    assert isinstance(board, Table)
+    try:
+        board.take({"event": "begun", "run": "seed0", "env_steps": 0})
+        row = {"event": "row", "run": "seed0", "env_steps": 60, "covered": 60, "seconds": 4.0}
+        board.take({**row, "return_mean": 7.0, "cost_mean": 2.0})
+        board.take({"event": "ended", "run": "seed1", "status": "failed", "reason": "why"})
+        console = Console(width=120, file=io.StringIO())
+        console.print(board.draw())
+        shown = " ".join(re.sub("[^ -~]", " ", console.file.getvalue()).split())
+    finally:
+        board.close()
+    assert "finished running failed waiting steps steps/s left" in shown
+    assert "0 1 1 1 60 of 300 (20%)" in shown
+    assert "seed0 60% return 7.0 cost 2.0 of 10" in shown
 
 
 @pytest.mark.parametrize(

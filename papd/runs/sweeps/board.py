@@ -113,7 +113,7 @@ class Table(Board):
 
         super().__init__(tally)
         self._console = Console(stderr=True)
-        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._draw)
+        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self.draw)
         self._live.start()
 
     def show(self, event: Mapping[str, Any]) -> None:
@@ -127,7 +127,8 @@ class Table(Board):
         """Draw once more and stop."""
         self._live.stop()
 
-    def _draw(self) -> "Group":
+    def draw(self) -> "Group":
+        """What stands on the screen now."""
         from rich import table
         from rich.console import Group
         from rich.text import Text
