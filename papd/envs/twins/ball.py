@@ -1,13 +1,15 @@
-"""The Ball: a sphere pushed by a horizontal force, rolling on the floor, sometimes thrown back by a wall.
+"""The Ball: a sphere pushed by a horizontal force, on a floor, between walls that throw it back and up.
 
 Bullet's own equations, sub-step by sub-step. It damps a velocity w by k w (1 + |w|), linear and angular alike, and the
 floor's friction keeps the sphere rolling: with 2/5 m r^2, an impulse j on the rim changes the velocity by j and the
-rolling velocity by 5/2 j, so both meet at (5/2 v + s) / (7/2). Rolling friction takes a constant share of that.
+rolling velocity by 5/2 j, so both meet at (5/2 v + s) / (7/2). Rolling friction takes a constant share of that. Where
+nothing but the floor can be touched (Run) that is all; among walls (Circle) every contact is solved as it comes.
 """
 
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
@@ -16,6 +18,10 @@ from papd.envs.twins.tasks import Motion, Number, Scalar, Task, cost_vector, len
 
 _GRAVITY = 9.81
 _TINY = 1e-9
+_SLOP = 1e-5
+"""Metres: the penetration in which Bullet leaves a contact at rest."""
+_BOUNCING = 0.2
+"""m/s: slower than this nothing bounces."""
 
 
 class BallParameters(NamedTuple):
@@ -27,16 +33,22 @@ class BallParameters(NamedTuple):
     linear_damping: Number
     angular_damping: Number
     rolling_friction: Number
-    """Metres: the torque against rolling is this times the weight."""
+    """Metres: the torque against rolling is this times the force on the floor."""
     crowding: Number
     """The floor's contact may hold four points of the ball's track: there rolling friction is more by this share."""
     crowding_speeds: tuple[Number, Number, Number]
     """m/s: where that begins, is strongest and ends."""
     walls: bool
+    push_out: Number
+    """The share of a penetration that a contact takes back in a sub-step: the deeper, the faster it throws back."""
+    floor_friction: Number
+    """Coulomb's coefficient, as ``wall_friction``."""
+    floor_restitution: Number
     wall_distance: Number
     """From the arena's middle to the centre of a ball that touches a wall."""
-    wall_restitution: Number
     wall_friction: Number
+    wall_rolling_friction: Number
+    """Metres."""
     sub_step: Number
     """Seconds."""
     sub_steps: int
@@ -48,14 +60,15 @@ class BallState(NamedTuple):
 
     x: Scalar
     y: Scalar
+    height: Scalar
+    """Of the ball's lowest point above the floor."""
     vx: Scalar
     vy: Scalar
+    vz: Scalar
     spin_x: Scalar
     spin_y: Scalar
     spin_z: Scalar
     """Angular velocity about the vertical times the radius."""
-    flight: Scalar
-    """Seconds until it is back on the floor, after a wall threw it up."""
     step: Int[Array, ""]
 
 
@@ -98,7 +111,8 @@ class Ball(CMDP):
         """At rest, where the task puts it."""
         x, y = self.task.first_position(key)
         zero = jnp.zeros(())
-        state = BallState(x, y, zero, zero, zero, zero, zero, zero, jnp.zeros((), jnp.int32))
+        lying = jnp.full((), -_SLOP)
+        state = BallState(x, y, lying, zero, zero, zero, zero, zero, zero, jnp.zeros((), jnp.int32))
         return state, self.observe(state)
 
     def step(self, key: PRNGKeyArray, state: BallState, action: Float[Array, " action"]) -> Step:
@@ -127,24 +141,14 @@ def move(p: BallParameters, state: BallState, push_x: Scalar, push_y: Scalar) ->
     if not p.walls:
         vx, vy, dx, dy = _roll(p, state.vx, state.vy, push_x, push_y)
         return state._replace(x=state.x + dx, y=state.y + dy, vx=vx, vy=vy, spin_x=vx, spin_y=vy, step=step)
-    flying = state.flight > 0.5 * p.sub_step * p.sub_steps
-    landed_x, landed_y = (2.5 * state.vx + state.spin_x) / 3.5, (2.5 * state.vy + state.spin_y) / 3.5
-    vx, vy, dx, dy = _roll(p, landed_x, landed_y, push_x, push_y)
-    fx, fy, fdx, fdy = _fly(p, state.vx, state.vy, push_x, push_y)
-    turning = length(state.spin_x, state.spin_y) / p.radius
-    spin_kept = 1.0 - p.sub_step * p.sub_steps * p.angular_damping * (1.0 + turning)
-    moved = state._replace(
-        x=state.x + jnp.where(flying, fdx, dx),
-        y=state.y + jnp.where(flying, fdy, dy),
-        vx=jnp.where(flying, fx, vx),
-        vy=jnp.where(flying, fy, vy),
-        spin_x=jnp.where(flying, spin_kept * state.spin_x, vx),
-        spin_y=jnp.where(flying, spin_kept * state.spin_y, vy),
-        spin_z=spin_kept * state.spin_z,
-        flight=jnp.maximum(0.0, state.flight - p.sub_step * p.sub_steps),
-        step=step,
-    )
-    return _touch_wall(p, moved)
+    crowded = _crowded(p, length(state.vx, state.vy))
+
+    def sub_step(_: Int[Array, ""], state: BallState) -> BallState:
+        free = _accelerate(p, state, push_x, push_y)
+        return _advance(p, _touch_floor(p, _touch_wall(p, free), crowded))
+
+    moved: BallState = jax.lax.fori_loop(0, p.sub_steps, sub_step, state)
+    return moved._replace(step=step)
 
 
 def _roll(
@@ -175,44 +179,106 @@ def _crowded(p: BallParameters, speed: Scalar) -> Scalar:
     return 1.0 + p.crowding * jnp.maximum(0.0, jnp.minimum(rise, fall))
 
 
-def _fly(
-    p: BallParameters, vx: Scalar, vy: Scalar, push_x: Scalar, push_y: Scalar
-) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """The same without the floor."""
-    time, n = p.sub_step * p.sub_steps, p.sub_steps
-    kept = 1.0 - time * p.linear_damping * (1.0 + length(vx, vy))
-    after_x, after_y = kept * vx + time * p.acceleration * push_x, kept * vy + time * p.acceleration * push_y
-    old, new = time * (n - 1) / (2 * n), time * (n + 1) / (2 * n)
-    return after_x, after_y, old * vx + new * after_x, old * vy + new * after_y
-
-
-def _touch_wall(p: BallParameters, after: BallState) -> BallState:
-    """The nearest wall of the octagon throws back what crossed it in this step.
-
-    Bullet pushes it out the faster the deeper a sub-step left it in the wall, which is a matter of chance: the
-    restitution is the mean. Friction at the wall acts along it, against sliding and spin about the vertical, and
-    upwards, against rolling on: that throws the ball up for a while, free of the floor.
-    """
-    nx, ny = nearest_wall(after.x, after.y)
-    outwards, along = nx * after.vx + ny * after.vy, nx * after.vy - ny * after.vx
-    outside = nx * after.x + ny * after.y - p.wall_distance
-    hit = (outside > 0.0) & (outwards > 0.0)
-    rolling, spinning = nx * after.spin_x + ny * after.spin_y, along + after.spin_z
-    slip = jnp.sqrt(rolling * rolling + spinning * spinning + _TINY)
-    pushed = jnp.where(hit, (1.0 + p.wall_restitution) * outwards, 0.0)
-    share = jnp.minimum(1.0 / 3.5, p.wall_friction * pushed / slip)
-    rubbed, climbed = share * spinning, share * rolling
-    inwards = jnp.where(hit, (1.0 + p.wall_restitution) * outside, 0.0)
-    return after._replace(
-        x=after.x - inwards * nx,
-        y=after.y - inwards * ny,
-        vx=after.vx - pushed * nx + rubbed * ny,
-        vy=after.vy - pushed * ny - rubbed * nx,
-        spin_x=after.spin_x - 2.5 * climbed * nx,
-        spin_y=after.spin_y - 2.5 * climbed * ny,
-        spin_z=after.spin_z - 2.5 * rubbed,
-        flight=after.flight + 2.0 / _GRAVITY * jnp.maximum(climbed, 0.0),
+def _accelerate(p: BallParameters, state: BallState, push_x: Scalar, push_y: Scalar) -> BallState:
+    """Damping, the push and gravity: the velocities of a sub-step in which nothing is touched."""
+    dt = p.sub_step
+    speed = jnp.sqrt(state.vx**2 + state.vy**2 + state.vz**2)
+    turning = jnp.sqrt(state.spin_x**2 + state.spin_y**2 + state.spin_z**2) / p.radius
+    kept = 1.0 - dt * p.linear_damping * (1.0 + speed)
+    spin_kept = 1.0 - dt * p.angular_damping * (1.0 + turning)
+    return state._replace(
+        vx=kept * state.vx + dt * p.acceleration * push_x,
+        vy=kept * state.vy + dt * p.acceleration * push_y,
+        vz=kept * state.vz - dt * _GRAVITY,
+        spin_x=spin_kept * state.spin_x,
+        spin_y=spin_kept * state.spin_y,
+        spin_z=spin_kept * state.spin_z,
     )
+
+
+def _advance(p: BallParameters, state: BallState) -> BallState:
+    dt = p.sub_step
+    return state._replace(
+        x=state.x + dt * state.vx, y=state.y + dt * state.vy, height=state.height + dt * state.vz
+    )
+
+
+class _Rim(NamedTuple):
+    """A ball seen from a contact."""
+
+    leaving: Scalar
+    """Velocity away from what is touched."""
+    along: tuple[Scalar, Scalar]
+    """Velocity in the two directions along it."""
+    rolling: tuple[Scalar, Scalar]
+    """The velocity along it that rolling on it with the present spin would give."""
+    twist: Scalar
+    """Spin about the line through the contact and the centre, times the radius."""
+
+
+def _touch(
+    p: BallParameters, rim: _Rim, gap: Scalar, bounce: Scalar, friction: Number, rolling: Scalar
+) -> _Rim:
+    """The impulses of one contact (per mass): out of what is touched, then against twisting, sliding and rolling.
+
+    ``gap`` is negative inside; ``bounce`` is the velocity that restitution returns.
+    """
+    depth = -(gap + _SLOP)
+    wanted = bounce + depth / p.sub_step * jnp.where(depth > 0.0, p.push_out, 1.0)
+    pushed = jnp.where(gap < 0.0, jnp.maximum(0.0, wanted - rim.leaving), 0.0)
+    most = rolling * pushed / (0.4 * p.radius)
+    common = tuple((2.5 * v + s) / 3.5 for v, s in zip(rim.along, rim.rolling, strict=True))
+    held = _less(common, most / 3.5)
+    needed = tuple(held * c - v for c, v in zip(common, rim.along, strict=True))
+    share = jnp.minimum(1.0, friction * pushed / _size(needed))
+    spun = tuple(s - 2.5 * share * j for s, j in zip(rim.rolling, needed, strict=True))
+    turned = _less(spun, most)
+    return _Rim(
+        leaving=rim.leaving + pushed,
+        along=(rim.along[0] + share * needed[0], rim.along[1] + share * needed[1]),
+        rolling=(turned * spun[0], turned * spun[1]),
+        twist=_less((rim.twist,), most) * rim.twist,
+    )
+
+
+def _size(vector: tuple[Scalar, ...]) -> Scalar:
+    return jnp.sqrt(sum((part * part for part in vector), start=jnp.full((), _TINY)))
+
+
+def _less(vector: tuple[Scalar, ...], amount: Scalar) -> Scalar:
+    """What is left, as a share, of a vector that is made shorter by an amount."""
+    return jnp.maximum(0.0, 1.0 - amount / _size(vector))
+
+
+def _touch_wall(p: BallParameters, ball: BallState) -> BallState:
+    """The nearest wall of the octagon. Its friction acts on rolling upwards: that throws the ball up."""
+    nx, ny = nearest_wall(ball.x, ball.y)
+    rim = _Rim(
+        leaving=-(nx * ball.vx + ny * ball.vy),
+        along=(nx * ball.vy - ny * ball.vx, ball.vz),
+        rolling=(-ball.spin_z, nx * ball.spin_x + ny * ball.spin_y),
+        twist=ny * ball.spin_x - nx * ball.spin_y,
+    )
+    gap = p.wall_distance - (nx * ball.x + ny * ball.y)
+    rim = _touch(p, rim, gap, jnp.zeros(()), p.wall_friction, jnp.asarray(p.wall_rolling_friction))
+    sideways, climbing = rim.rolling
+    return ball._replace(
+        vx=-rim.leaving * nx - rim.along[0] * ny,
+        vy=-rim.leaving * ny + rim.along[0] * nx,
+        vz=rim.along[1],
+        spin_x=climbing * nx + rim.twist * ny,
+        spin_y=climbing * ny - rim.twist * nx,
+        spin_z=-sideways,
+    )
+
+
+def _touch_floor(p: BallParameters, ball: BallState, crowded: Scalar) -> BallState:
+    """The floor, on which a falling ball bounces."""
+    rim = _Rim(ball.vz, (ball.vx, ball.vy), (ball.spin_x, ball.spin_y), ball.spin_z)
+    bounce = jnp.where(ball.vz < -_BOUNCING, -p.floor_restitution * ball.vz, 0.0)
+    rim = _touch(p, rim, ball.height, bounce, p.floor_friction, p.rolling_friction * crowded)
+    (vx, vy), (spin_x, spin_y) = rim.along, rim.rolling
+    return ball._replace(vx=vx, vy=vy, vz=rim.leaving, spin_x=spin_x, spin_y=spin_y, spin_z=rim.twist)
 
 
 def nearest_wall(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:

@@ -92,14 +92,16 @@ def make_real(env_id: str) -> Any:
 def record(env_id: str, driver: Driver, episodes: int, seed: int, *, warm_up: int = 0) -> Recording:
     """Drive the real environment for whole episodes. One environment is used throughout, as training would.
 
-    ``warm_up`` steps of an episode of its own come first: they change nothing but what the solver remembers.
+    ``warm_up`` steps of another episode come before each: they change nothing but what the simulator remembers.
     """
     env, length = make_real(env_id)
     rng = np.random.default_rng(seed)
     try:
-        if warm_up:
-            _episode(env, lambda number, observation: np.ones(2), warm_up, seed)
-        recorded = [_episode(env, driver(rng), length, seed * 100_003 + number) for number in range(episodes)]
+        recorded = []
+        for number in range(episodes):
+            if warm_up:
+                _episode(env, lambda number, observation: np.ones(2), warm_up, seed)
+            recorded.append(_episode(env, driver(rng), length, seed * 100_003 + number))
     finally:
         env.close()
     stacked = {

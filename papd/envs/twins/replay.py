@@ -12,8 +12,6 @@ from papd.envs.twins.car import Car, CarState
 from papd.envs.twins.car import move as move_car
 from papd.envs.twins.record import RADIUS_OF_BALL, Recording
 
-_GRAVITY = 9.81
-
 
 class Path(NamedTuple):
     """Where an agent was and how fast: NumPy arrays [E, T + 1], or [E, T] for single steps."""
@@ -39,12 +37,9 @@ def real_states(recording: Recording) -> Any:
     vx, vy, vz = np.moveaxis(recording.velocity, -1, 0)
     steps = np.broadcast_to(np.arange(x.shape[1]), x.shape)
     if "Ball" in recording.env_id:
-        spin = RADIUS_OF_BALL * recording.spin
-        height = np.maximum(z - RADIUS_OF_BALL, 0.0)
-        flight = (vz + np.sqrt(vz**2 + 2.0 * _GRAVITY * height)) / _GRAVITY
-        flight = np.where(height > 0.01, np.maximum(flight, 0.0), 0.0)
+        spin, height = RADIUS_OF_BALL * recording.spin, z - RADIUS_OF_BALL
         ball: Any = BallState
-        return ball(x, y, vx, vy, spin[..., 1], -spin[..., 0], spin[..., 2], flight, steps)
+        return ball(x, y, height, vx, vy, vz, spin[..., 1], -spin[..., 0], spin[..., 2], steps)
     heading = np.unwrap(recording.rotation[..., 2], axis=1)
     sine, cosine = np.sin(heading), np.cos(heading)
     u, v = cosine * vx + sine * vy, cosine * vy - sine * vx
