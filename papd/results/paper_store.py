@@ -1,5 +1,6 @@
 """The store of the paper's runs: one folder, each run under a name that says what it is, shared by all experiments."""
 
+import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -111,7 +112,7 @@ def engine_of(command: object) -> str:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:
         return "local"
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*words, ""]):
         if word == "--engine":
             return following
         if word.startswith("--engine="):

@@ -18,11 +18,11 @@ def silent(text: str) -> None:
     """Say nothing."""
 
 
-def drawn(tmp_path: Path, name: str, seeds: int = 5) -> str:
-    """The page of an experiment from runs that nobody ran."""
+def drawn(tmp_path: Path, name: str, *, twin: int, bullet: int = 0) -> str:
+    """The page of an experiment from runs that nobody ran, of so many seeds."""
     plan = make_plan(EXPERIMENTS[name])
-    write_store(tmp_path / "store", plan, "twin", range(seeds))
-    write_store(tmp_path / "store", plan, "bullet", (0,))
+    write_store(tmp_path / "store", plan, "twin", range(twin))
+    write_store(tmp_path / "store", plan, "bullet", range(bullet))
     request = Request(run=False, store=tmp_path / "store", out=tmp_path / "results")
     outcome = run_paper([name], request, silent)
     assert outcome.complete
@@ -30,7 +30,7 @@ def drawn(tmp_path: Path, name: str, seeds: int = 5) -> str:
 
 
 def test_a_page_has_the_papers_numbers_ours_and_a_verdict_on_every_claim(tmp_path: Path) -> None:
-    text = drawn(tmp_path, "robust-h2", seeds=6)
+    text = drawn(tmp_path, "robust-h2", twin=6, bullet=1)
     results = tmp_path / "results"
     for image in re.findall(r"!\[[^]]*\]\(([^)]*)\)", text):
         for ending in (".png", ".pdf", ".svg"):
@@ -54,7 +54,7 @@ def test_a_page_has_the_papers_numbers_ours_and_a_verdict_on_every_claim(tmp_pat
 
 
 def test_environments_are_pooled_on_one_scale(tmp_path: Path) -> None:
-    text = drawn(tmp_path, "ddpgl")
+    text = drawn(tmp_path, "ddpgl", twin=3)
     part = text.split("### Over all environments: twin, training")[1]
     rows = [line.split("|")[1:-1] for line in part.splitlines() if line.startswith("| Inv")]
     assert [row[0].strip() for row in rows[:2]] == [
@@ -71,7 +71,7 @@ def test_environments_are_pooled_on_one_scale(tmp_path: Path) -> None:
 
 
 def test_the_summary_over_blocks_is_table_3(tmp_path: Path) -> None:
-    text = drawn(tmp_path, "robust-h1", seeds=2)
+    text = drawn(tmp_path, "robust-h1", twin=2)
     assert "| InvQua | paper | 542.2 / 8.3 | 531.4 ± 14.9 | 9.9 ± 3.4 |" in text
     ours = next(line for line in text.splitlines() if line.startswith("| InvQua | twin, training |"))
     runs = pd.read_csv(tmp_path / "results" / "robust-h1.runs.csv")

@@ -93,13 +93,11 @@ def robust_h2(cell: Cell) -> Told:
 
 
 def ddpgl(cell: Cell) -> Told:
-    told = dict(ppol(cell))
-    if cell.kind == "constant":
-        told["return"] -= 100.0 * (4 - 0.001 / (cell.config.h1 or 1.0)) * (cell.env == "BallRun")
-        rank = {0.0001: -200.0, 0.00025: 0.0, 0.0005: -20.0, 0.001: -180.0}[cell.config.h1 or 0.0]
-        # Each constant fails somewhere: the best of three environments is far over the limit in the fourth.
-        told = {**told, "return": 460.0 + rank, "cost": 30.0 if cell.env == "CarCircle" else 9.0}
-    return told
+    if cell.kind != "constant":
+        return ppol(cell)
+    loss = {0.0001: 200.0, 0.00025: 0.0, 0.0005: 20.0, 0.001: 180.0}[cell.config.h1 or 0.0]
+    # Each constant fails somewhere: on CarCircle all are far above the limit.
+    return {"return": 460.0 - loss, "cost": 30.0 + loss / 50.0 if cell.env == "CarCircle" else 9.0}
 
 
 def runtime(cell: Cell) -> Told:
@@ -129,7 +127,7 @@ def test_ddpgl_as_the_paper_says() -> None:
 
 
 def against(told: Callable[[Cell], Told]) -> Callable[[Cell], Told]:
-    """The same with return, cost (about its limit) and fluctuation turned round."""
+    """The same with return and fluctuation turned round; where the multiplier is held also the cost about its limit."""
 
     def turned(cell: Cell) -> Told:
         numbers = dict(told(cell))
@@ -137,7 +135,8 @@ def against(told: Callable[[Cell], Told]) -> Callable[[Cell], Told]:
             return {"seconds": 100.0 if cell.kind == "constant" else 130.0}
         for name in ("return", "return_whole"):
             numbers[name] = 1000.0 - numbers.get(name, 0.0)
-        numbers["cost"] = 20.0 - numbers["cost"]
+        if cell.held is not None:
+            numbers["cost"] = 20.0 - numbers["cost"]
         for name in ("return_fluctuation", "cost_fluctuation"):
             numbers[name] = 1.0 / numbers.get(name, 1.0)
         return numbers
@@ -145,17 +144,11 @@ def against(told: Callable[[Cell], Told]) -> Callable[[Cell], Told]:
     return turned
 
 
-@pytest.mark.parametrize(
-    ("name", "all_same"),
-    [
-        ("motivation", {"no constant rate for both λ"}),
-        ("ppol", {"BallCircle suffers at 0.0005", "InvLin and InvQua match the best constant on Run"}),
-        ("runtime", set()),
-    ],
-)
-def test_runs_the_other_way_round_refute_them(name: str, all_same: set[str]) -> None:
-    found = words(results_of(name, against(AS_CLAIMED[name])))
-    assert {claim for claim, word in found.items() if word != "does not hold"} == all_same
+@pytest.mark.parametrize(("name", "kept"), [("motivation", {1: "holds"}), ("ppol", {}), ("runtime", {})])
+def test_runs_the_other_way_round_refute_them(name: str, kept: dict[int, str]) -> None:
+    found = list(words(results_of(name, against(AS_CLAIMED[name]))).values())
+    # That each rate is beaten somewhere holds either way round.
+    assert found == [kept.get(place, "does not hold") for place in range(len(found))]
 
 
 def test_the_tables_the_other_way_round() -> None:
@@ -175,8 +168,8 @@ def test_the_tables_the_other_way_round() -> None:
         "InvLin is best at ×1.6": "holds partly",
         "better in a wide range of H1": "does not hold",
         "each rule attains a feasible solution": "holds partly",
-        "InvQua's best is the best": "holds partly",
-        "InvQua is best overall": "holds partly",
+        "InvQua's best is the best": "does not hold",
+        "InvQua is best overall": "does not hold",
         "the constant varies more over H1": "does not hold",
     }
 

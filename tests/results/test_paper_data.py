@@ -145,7 +145,7 @@ def test_a_table_comes_back_as_it_was_written(tmp_path: Path) -> None:
     frame = pd.DataFrame({"cell": ["a,b", "c"], "seed": [0, 1], "value": [1.5, np.nan]})
     for name in ("x.csv", "x.csv.gz"):
         write_table(tmp_path / name, frame)
-        pd.testing.assert_frame_equal(read_table(tmp_path / name, frame.columns), frame)
+        pd.testing.assert_frame_equal(read_table(tmp_path / name, list(frame)), frame)
     assert read_table(tmp_path / "none.csv", ("a", "b")).empty
 
 
@@ -166,7 +166,11 @@ def test_curves_are_thinned_to_means_over_parts() -> None:
     short = thinned(metrics)
     assert len(short) == 100
     assert (short["env_steps"].iloc[0], short["env_steps"].iloc[-1]) == (4000, 4_000_000)
-    assert short["return_mean"].to_numpy() == pytest.approx(np.sin(short["env_steps"] / 1e5), abs=0.05)
+    # The first and the last point are means over half a part.
+    inner = short.iloc[1:-1]
+    assert inner["return_mean"].to_numpy() == pytest.approx(
+        np.sin(inner["env_steps"] / 1e5).to_numpy(), abs=0.01
+    )
     assert len(thinned(metrics.iloc[:50])) == 50
 
 
