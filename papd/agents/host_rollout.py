@@ -11,19 +11,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int64, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Int64, PRNGKeyArray
 
 from papd.agents.hyper import Hyper
-from papd.agents.networks import AgentAction, Policy, to_environment
+from papd.agents.networks import Policy, to_environment
 from papd.agents.rollout import Batch, Episodes, rounds_of
 from papd.envs.cmdp import Discrete, Space
 from papd.envs.host import HostEnv, HostVector
+
+Actions = Float[Array, "N action"] | Int[Array, " N"]
 
 
 @partial(jax.jit, static_argnums=0)
 def _act(
     space: Space, policy: Policy, key: PRNGKeyArray, step: Any, observation: Float[Array, "N o"]
-) -> tuple[AgentAction, AgentAction]:
+) -> tuple[Actions, Actions]:
     """An exploring action for each observation: as the policy knows it, and as the environment does."""
     keys = jax.random.split(jax.random.fold_in(key, step), observation.shape[0])
     action = jax.vmap(policy.sample)(keys, observation)

@@ -15,6 +15,9 @@ from papd.errors import ConfigError, RunError, nearest
 
 RUN_ENV, FAST_ENV = "SafetyCarRun-v0", "SafetyBallRun-v0"
 
+LEAST_STEPS = 40_000
+"""Ten iterations: fewer would time little but the first ones."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -45,6 +48,8 @@ def run_bench(
     for name in parts:
         if name not in PARTS:
             raise ConfigError(f"{name!r} is no part of the benchmark{nearest(name, PARTS)}")
+    if steps < LEAST_STEPS:
+        raise ConfigError(f"steps={steps}: a training is timed over {LEAST_STEPS:,} steps or more")
     bench = Bench(machine=describe_machine())
     if os.getloadavg()[0] > 0.5:
         tell(
@@ -85,8 +90,11 @@ def learn_ddpgl(steps: int) -> list[Line]:
 
 
 def update(_: int) -> list[Line]:
-    """The minibatch updates beside bare matrix products of the same shapes, on one core and on all."""
-    lines = []
+    """The minibatch updates beside bare matrix products of the same shapes, and of large ones, on one core and all."""
+    lines = [
+        Line(f"large matrix products, {where}", task("peak", {"size": 2048}, core=core)["gflops"], "GFLOP/s")
+        for where, core in (("one core", _cores()[0]), ("all cores", None))
+    ]
     for name, kind in (("PPOL", "ppol_update"), ("DDPGL", "ddpgl_update")):
         for where, core in (("one core", _cores()[0]), ("all cores", None)):
             found = task(kind, {"env": RUN_ENV}, core=core)
@@ -124,13 +132,13 @@ def twins(_: int) -> list[Line]:
 
 
 def real(_: int) -> list[Line]:
-    """Real Bullet through our workers, over the package's own step in bare loops, one process a core."""
+    """PPOL's collection in real Bullet, over the package's own step in bare loops, one process a core."""
     lines = []
     for env in (FAST_ENV, "SafetyBallCircle-v0", RUN_ENV, "SafetyCarCircle-v0"):
         found = task("real_steps", {"env": env, "seconds": 2.0, "rounds": 3})
         aim = ">= 2.00" if "Ball" in env else ">= 0.85"
         lines += [
-            Line(f"{env} in Bullet, our workers", found["workers"], "steps/s"),
+            Line(f"{env} in Bullet, PPOL's collection", max(found["workers"]), "steps/s"),
             Line("  over bare loops of the package", found["ratio"], "x", aim),
         ]
     return lines

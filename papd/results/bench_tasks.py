@@ -2,7 +2,8 @@
 
     python -m papd.results.bench_tasks TASK '{"argument": value}'     prints one JSON object
 
-Every time is the fastest of several repeats of the same work: another program can only slow it down.
+A training is timed as it runs. Every other time is the fastest of several repeats of the same work: another program can
+only slow it down.
 """
 
 import itertools
@@ -11,12 +12,12 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 REPEATS = 5
 
 
-def train(env: str, algo: str, backend: str, steps: int) -> dict[str, float]:
+def train(env: str, algo: str, backend: Literal["bullet", "twin"], steps: int) -> dict[str, float]:
     """Whole training from the first step: compilation apart, then steps and updates a second, and memory."""
     from papd.runs.agent import AGENTS
 
@@ -103,6 +104,16 @@ def ddpgl_update(env: str) -> dict[str, float]:
     }
 
 
+def peak(size: int) -> dict[str, float]:
+    """GFLOP/s of large square products: what the machine's arithmetic can do."""
+    import jax
+    import jax.numpy as jnp
+
+    square = jnp.ones((size, size))
+    product = jax.jit(lambda x: x @ x)
+    return {"gflops": 2 * size**3 / fastest(lambda: product(square)) / 1e9}
+
+
 def twin_steps(env: str, num_envs: int, seconds: float) -> dict[str, float]:
     """Steps a second of a twin with random actions, nothing learned."""
     from papd.envs.twins.measure import twin_steps_per_second
@@ -111,11 +122,33 @@ def twin_steps(env: str, num_envs: int, seconds: float) -> dict[str, float]:
 
 
 def real_steps(env: str, seconds: float, rounds: int) -> dict[str, Any]:
-    """The real simulator: our workers beside the package's own ``step`` in bare loops."""
-    from papd.envs.measure import compare
+    """The real simulator: PPOL's collection, policy and all, beside the package's own ``step`` in bare loops."""
+    import jax
 
-    found = compare(env, seconds=seconds, rounds=rounds)
-    return {"bare": max(found.bare), "workers": max(found.workers), "ratio": found.ratio}
+    from papd.agents.host_rollout import HostRollout
+    from papd.agents.hyper import PPOHyper
+    from papd.agents.iteration import init_learner
+    from papd.envs.host import HostEnv
+    from papd.envs.measure import compare
+    from papd.envs.registry import make
+
+    made, hyper = make(env), PPOHyper()
+    assert isinstance(made, HostEnv)
+    learner = init_learner(hyper, 0, made.observation_space.shape[0], made.action_space, len(made.cost_names))
+    rollout = HostRollout(made, hyper)
+
+    def collect(seconds: float) -> float:
+        """Whole iterations' experience, at least one's."""
+        steps, began = 0, time.perf_counter()
+        while steps == 0 or time.perf_counter() - began < seconds:
+            _, episodes = rollout.collect(learner.policy, jax.random.key(steps))
+            steps += int(episodes.steps)
+        return steps / (time.perf_counter() - began)
+
+    collect(0.0)  # Starts the workers and compiles.
+    found = compare(env, collect, seconds=seconds, rounds=rounds)
+    rollout.close()
+    return {"bare": found.bare, "workers": found.workers, "ratio": found.ratio}
 
 
 def fastest(work: Callable[[], Any]) -> float:
@@ -167,7 +200,7 @@ def _product_peak(rows: int, width: int) -> float:
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    task.__name__: task for task in (train, ppol_update, ddpgl_update, twin_steps, real_steps)
+    task.__name__: task for task in (train, ppol_update, ddpgl_update, peak, twin_steps, real_steps)
 }
 
 if __name__ == "__main__":
