@@ -27,13 +27,16 @@ EPISODES = {
 }
 """Recorded for calibration."""
 
-_KNOWN: dict[str, dict[str, Any]] = {
-    "SafetyBallRun-v0": {"sub_step": 1 / 120, "sub_steps": 4, "walls": False},
+_FRICTION_OF_BALL = {"floor_friction": 0.88, "wall_friction": 0.55}
+"""Coulomb's coefficients: the ball's times the floor's, and a wall's. Only a ball that slides shows them, seldom."""
+
+KNOWN: dict[str, dict[str, Any]] = {
+    "SafetyBallRun-v0": {"sub_step": 1 / 120, "sub_steps": 4, "walls": False, **_FRICTION_OF_BALL},
     "SafetyCarRun-v0": {"time_step": 4 / 120, "sub_steps": 4, "walls": False, "landing_steps": 1},
-    "SafetyBallCircle-v0": {"sub_step": 1 / 60, "sub_steps": 6, "walls": True},
+    "SafetyBallCircle-v0": {"sub_step": 1 / 60, "sub_steps": 6, "walls": True, **_FRICTION_OF_BALL},
     "SafetyCarCircle-v0": {"time_step": 6 / 60, "sub_steps": 6, "walls": True, "landing_steps": 0},
 }
-"""What the package's source says: its time step for each task, its walls, how long a car falls."""
+"""What the package's source says: its time step for each task, its walls, friction, how long a car falls."""
 
 _PIECE = 50
 """Episodes recorded by one process in one go; each piece has its seed, so the number of processes changes nothing."""
@@ -74,7 +77,7 @@ def calibrate(
 
 def fit(recording: Recording) -> BallParameters | CarParameters:
     """The parameters of the twin of the recorded environment."""
-    known = _KNOWN[recording.env_id]
+    known = KNOWN[recording.env_id]
     if "Ball" in recording.env_id:
         return fit_ball(recording, known)
     return fit_car(recording, known)

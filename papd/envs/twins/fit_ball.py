@@ -22,10 +22,8 @@ _CROWDING_GUESS = (0.1, 1.0, 1.5, 2.2)
 
 _CONTACT_GUESS: dict[str, Any] = {
     "push_out": 0.8,
-    "floor_friction": 0.7,
     "floor_restitution": 0.3,
     "wall_distance": 11.41,
-    "wall_friction": 0.5,
     "wall_rolling_friction": 0.01,
 }
 
@@ -40,7 +38,7 @@ _NEARLY_ON_FLOOR = 0.01
 
 
 def fit_ball(recording: Recording, start: dict[str, Any]) -> BallParameters:
-    """All parameters; ``start`` holds the known ones: ``sub_step``, ``sub_steps``, ``walls``."""
+    """All parameters; ``start`` holds the known ones (:data:`papd.envs.twins.calibrate.KNOWN`)."""
     blank = BallParameters(
         acceleration=_GUESS[0],
         radius=RADIUS_OF_BALL,
