@@ -4,7 +4,7 @@ python -m benchmarks.sweeps twins          # a PPOL sweep on twins beside one ag
 python -m benchmarks.sweeps bullet ID ...  # sweeps on the real simulator beside the package's own step in bare loops
 python -m benchmarks.sweeps vmap           # a population as one vmap beside one process a core
 python -m benchmarks.sweeps processes      # 1, 2, 3 processes
-python -m benchmarks.sweeps ray            # 1, 2, 3 Ray nodes of one CPU each
+python -m benchmarks.sweeps ray [N ...]    # 1, 2, 3 Ray nodes of one CPU each
 python -m benchmarks.sweeps overhead       # what Ray takes for a task and for a message
 python -m benchmarks.sweeps record OUT     # a small sweep's run times, for benchmarks/scheduler.py
 """
@@ -36,7 +36,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("words", nargs="*", metavar="WORD", help="ids, or the file to write")
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="ids, numbers of nodes, or the file to write"
+    )
     options = parser.parse_args()
     print(json.dumps(PARTS[options.part](options.words), indent=2))
 
@@ -81,15 +83,15 @@ def vmap(words: Sequence[str]) -> dict[str, Any]:
 
 def processes(words: Sequence[str]) -> dict[str, Any]:
     """As many runs as processes."""
-    return {count: swept(twin_sweep(count, 300_000), count) for count in (1, 2, 3)}
+    return {count: swept(twin_sweep(count, 200_000), count) for count in (1, 2, 3)}
 
 
 def ray(words: Sequence[str]) -> dict[str, Any]:
     """As many runs as nodes."""
     found = {}
-    for count in (1, 2, 3):
+    for count in map(int, words or ("1", "2", "3")):
         with ray_nodes(count):
-            found[count] = swept(twin_sweep(count, 300_000), None, "ray")
+            found[count] = swept(twin_sweep(count, 200_000), None, "ray")
     return found
 
 

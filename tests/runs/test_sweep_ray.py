@@ -1,6 +1,8 @@
 """A sweep on a real Ray cluster of this machine: a head and two nodes, one of which is killed in the middle."""
 
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -85,6 +87,32 @@ def test_a_failed_run_is_told_and_stops_no_other(cluster: Any, tmp_path: Path) -
     (reason,) = result.failed.values()
     assert "of iteration 1 is no finite number" in reason
     assert not list((tmp_path / "out").glob(".papd-*"))
+
+
+def test_ctrl_c_saves_the_running_runs_and_they_go_on(cluster: Any, tmp_path: Path) -> None:
+    sweep, out = small(5 * ITERATIONS, checkpoint_every=10_000, axes={"lr": ["constant"]}), tmp_path / "out"
+    interrupter = threading.Thread(target=_interrupt, args=(out,), daemon=True)
+    interrupter.start()
+    result = run_sweep(sweep, out, engine="ray", quiet=True)
+    interrupter.join(timeout=10)
+    assert result.signal == signal.SIGINT
+    assert set(result.states.values()) <= {"interrupted", "waiting"}
+    saved = {path.parent.name: json.loads(path.read_text()) for path in out.glob("*/summary.json")}
+    assert saved
+    for name, summary in saved.items():
+        assert summary["status"] == "interrupted"
+        assert 0 < summary["iterations"] < 5 * ITERATIONS
+        assert (out / name / "checkpoints" / f"{summary['iterations']:08}.safetensors").exists()
+
+
+def _interrupt(out: Path) -> None:
+    """Ctrl-C, once a run has rows: no checkpoint is due before the signal asks for one."""
+    deadline = time.monotonic() + 200
+    while time.monotonic() < deadline:
+        if any(path.stat().st_size > 2000 for path in out.glob("*/metrics.csv")):
+            os.kill(os.getpid(), signal.SIGINT)
+            return
+        time.sleep(0.02)
 
 
 def test_what_no_node_can_do_is_refused_before_anything_starts(cluster: Any, tmp_path: Path) -> None:
