@@ -3,16 +3,20 @@
 import dataclasses
 import functools
 import json
+import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env as check_gymnasium
 from scipy import stats
 
 from papd.envs.bullet import release_motors
+from papd.envs.gym_adapter import GymnasiumCMDP
 from papd.envs.twins import TWINS, Ball, Car, make_twin
-from papd.envs.twins.ball import nearest_wall
+from papd.envs.twins.ball import BallState, nearest_wall
+from papd.envs.twins.ball import move as move_ball
 from papd.envs.twins.car import CarState
 from papd.envs.twins.drivers import controller, held, mixture, repeating
 from papd.envs.twins.parameters import FILE, from_json, to_json
@@ -307,6 +311,55 @@ def test_the_ball_circles_as_the_real_one():
     path, alone = real_path(real), open_loop(make_twin("SafetyBallCircle-v0"), real)
     apart = np.hypot(path.x - alone.x, path.y - alone.y)[:, -1] / real.distance_travelled()
     assert np.median(apart) < 0.01
+
+
+@pytest.mark.bullet
+def test_the_ball_hits_the_walls_as_the_real_one():
+    """Pushed at random it is thrown back, and up: single steps among the walls, and whole episodes."""
+    real = record("SafetyBallCircle-v0", held, 10, seed=76)
+    twin = make_twin("SafetyBallCircle-v0")
+    path, stepped, alone = real_path(real), one_step(twin, real), open_loop(twin, real)
+    near = np.hypot(path.x, path.y)[:, :-1] > 10.5
+    assert near.sum() > 300
+    assert real.position[..., 2].max() > 0.6
+    missed = np.hypot(stepped.forwards - path.forwards[:, 1:], stepped.sideways - path.sideways[:, 1:])
+    assert np.median(missed[near]) < 0.01
+    apart = np.hypot(path.x - alone.x, path.y - alone.y)[:, -1] / real.distance_travelled()
+    assert np.median(apart) < 0.02
+
+
+def test_a_ball_in_any_state_comes_to_rest_within_the_arena():
+    """Dropped spinning it neither sinks nor leaves; Bullet lets it bounce by centimetres for ever."""
+    twin = make_twin("SafetyBallCircle-v0")
+    keys = jax.random.split(jax.random.key(7), 9)
+    draw = [jax.random.uniform(key, (200,), minval=-6.0, maxval=6.0) for key in keys]
+    height = jnp.abs(draw[2]) / 6.0
+    states = BallState(draw[0], draw[1], height, *draw[3:], jnp.zeros(200, jnp.int32))
+    rest = jax.jit(jax.vmap(lambda state: jax.lax.fori_loop(0, 300, lambda _, s: _coast(twin, s), state)))
+    ended = rest(states)
+    for leaf in jax.tree.leaves(ended):
+        assert np.isfinite(np.asarray(leaf, np.float64)).all()
+    assert -0.1 < ended.height.min() < ended.height.max() < 0.2
+    assert np.hypot(ended.vx, ended.vy).max() < 0.05
+    assert np.hypot(ended.x, ended.y).max() < 12.4
+
+
+def _coast(twin, state):
+    return move_ball(twin.parameters, state, jnp.zeros(()), jnp.zeros(()))
+
+
+@pytest.mark.parametrize("env_id", TWINS)
+def test_a_twin_is_an_ordinary_gymnasium_environment(env_id):
+    env = GymnasiumCMDP(make_twin(env_id))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*(render|spec|gym.make|Box).*")
+        check_gymnasium(env, skip_render_check=True)
+    _, first = env.reset(seed=3), env.step(np.array([0.5, 0.5], np.float32))
+    _, again = env.reset(seed=3), env.step(np.array([0.5, 0.5], np.float32))
+    assert (first[0] == again[0]).all()
+    assert first[4] == again[4]
+    assert set(first[4]) == {"cost"}
 
 
 @pytest.mark.bullet

@@ -11,12 +11,13 @@ import pytest
 from papd.envs.twins import make_twin, twin_with
 from papd.envs.twins.calibrate import calibrate, fit
 from papd.envs.twins.car import move
-from papd.envs.twins.drivers import controller, held
+from papd.envs.twins.drivers import controller, held, repeating
 from papd.envs.twins.fit_car import fit_car
 from papd.envs.twins.record import record
 from papd.envs.twins.replay import as_jax, one_step, real_path, real_states
-from papd.errors import ConfigError
+from papd.errors import ConfigError, RunError
 from papd.results.fidelity import compare, run_fidelity
+from papd.results.transfer import Transfer, TransferReport, run_transfer, within
 
 
 @pytest.mark.bullet
@@ -58,11 +59,67 @@ def test_a_wrong_twin_is_found_out():
     assert bad.velocity_error[0] > 100 * good.velocity_error[0]
 
 
+@pytest.mark.bullet
+def test_a_car_repeats_itself_only_as_far_as_its_motors_forget():
+    """A used Car begins as its motors were last told: what the real one differs by from itself."""
+    real = record("SafetyCarRun-v0", held, 2, seed=84)
+    again = record("SafetyCarRun-v0", repeating(real.action), 2, seed=84, warm_up=10)
+    row, _ = compare(make_twin("SafetyCarRun-v0"), real, again, "held", 84)
+    assert 0.0 < row.repeat_drift[1] < row.drift[1] < 0.2
+
+
+@pytest.mark.bullet
+def test_transfer_trains_once_and_refuses_the_agents_of_another_twin(tmp_path):
+    def transfer():
+        return run_transfer(
+            ["SafetyBallRun-v0"],
+            tmp_path,
+            seeds=1,
+            episodes=2,
+            steps=4_000,
+            workers=1,
+            quiet=True,
+            say=lambda line: None,
+        )
+
+    report = transfer()
+    (row,) = report.rows
+    assert row.twin_return == pytest.approx(row.bullet_return, rel=1e-3)
+    assert row.twin_cost == row.bullet_cost
+    policy = tmp_path / "BallRun-seed0" / "policy.safetensors"
+    written = policy.stat().st_mtime_ns
+    assert transfer().rows == report.rows
+    assert policy.stat().st_mtime_ns == written
+    (tmp_path / "twins.json").write_text(json.dumps({"SafetyBallRun-v0": "another"}))
+    with pytest.raises(RunError, match="trained on a twin with other parameters"):
+        transfer()
+
+
+def test_a_transfer_is_within_its_aims_or_not(tmp_path):
+    close = Transfer("SafetyCarRun-v0", 0, 50, 500.0, 4.0, 491.0, 5.4)
+    poor = Transfer("SafetyCarRun-v0", 1, 50, 500.0, 4.0, 489.0, 4.0)
+    costly = Transfer("SafetyCarRun-v0", 2, 50, 500.0, 4.0, 500.0, 5.6)
+    assert [within(row) for row in (close, poor, costly)] == [True, False, False]
+    report = TransferReport((close, poor, costly))
+    (mean,) = report.means()
+    assert mean.seed == 3
+    assert mean.return_change == pytest.approx(-20 / 1500)
+    report.write(tmp_path)
+    lines = (tmp_path / "transfer.md").read_text().splitlines()
+    assert lines[2].endswith("| -1.33% | +1.00 | yes |")
+    assert [line.split("|")[-2].strip() for line in lines[6:]] == ["yes", "no", "no"]
+    assert json.loads((tmp_path / "transfer.json").read_text())[2]["cost_change"] == pytest.approx(1.6)
+
+
 def test_an_unknown_id_or_no_episodes_are_told():
     with pytest.raises(ConfigError, match="did you mean 'SafetyCarRun-v0'"):
         run_fidelity(["SafetyCarRum-v0"])
     with pytest.raises(ConfigError, match="at least one"):
         run_fidelity(["SafetyCarRun-v0"], episodes=0)
+    with pytest.raises(ConfigError, match="did you mean 'SafetyCarRun-v0'"):
+        run_transfer(["SafetyCarRum-v0"])
+    with pytest.raises(ConfigError, match="seeds=0"):
+        run_transfer(["SafetyCarRun-v0"], seeds=0)
 
 
 @pytest.mark.bullet
