@@ -45,7 +45,7 @@ KILLED = {
     "DDPGL on the Ball's twin": f"{TWIN} --algo ddpgl --steps 12000 --batch-size 16 --buffer-size 1500 "
     "--checkpoint-every 2",
     "PPOL on the Ball in Bullet": f"SafetyBallRun-v0 {SMALL} --steps 12000",
-    "PPOL on the Car in Bullet": f"SafetyCarRun-v0 {SMALL} --steps 8000",
+    "PPOL on the Car in Bullet": f"SafetyCarRun-v0 {SMALL} --steps 8000 --checkpoint-every 1",
 }
 PARTS = ("inputs", "damages", "refusals", "faults", "kills")
 VICTIM = f"{TWIN} --steps 1600 --checkpoint-every 2 --quiet"

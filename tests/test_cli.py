@@ -301,6 +301,7 @@ def test_bash_completes(capsys: pytest.CaptureFixture[str]) -> None:
     ask = (
         'ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _papd; echo "${COMPREPLY[*]}"; }\n'
         "ask papd tra\nask papd train SafetyBallR\nask papd train X --lr inv\nask papd eval r --poli\n"
+        "ask papd completion f\nask papd envs SafetyDroneR\n"
     )
     done = subprocess.run(["bash", "-c", script + "\n" + ask], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
@@ -308,6 +309,8 @@ def test_bash_completes(capsys: pytest.CaptureFixture[str]) -> None:
         "SafetyBallRun-v0 SafetyBallReach-v0",
         "invlin invqua",
         "--policy",
+        "fish",
+        "SafetyDroneRun-v0 SafetyDroneReach-v0",
     ]
 
 

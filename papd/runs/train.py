@@ -149,9 +149,10 @@ class Run:
             log.write(timed)
         self.progress.update(timed)
         if self.position.bad_iterations >= BAD_ITERATIONS:
+            good = f"iteration {self._saved} is saved" if self._saved else "none before them was good"
             raise RunStoppedError(
                 f"the last {BAD_ITERATIONS} iterations had updates that were no finite numbers, which were skipped: "
-                f"lower the rate (h1 is {self.config.h1:g}) or check the environment; iteration {self._saved} is saved"
+                f"lower the rate (h1 is {self.config.h1:g}) or check the environment; {good}"
             )
 
     def save(self) -> None:

@@ -274,6 +274,15 @@ def test_updates_that_are_not_finite_end_the_run_with_the_last_good_checkpoint(t
     assert run.position.iteration == 4 + BAD_ITERATIONS
 
 
+def test_a_run_that_is_bad_from_its_first_update_says_so(tmp_path: Path) -> None:
+    with (
+        contextlib.closing(open_run(tmp_path, FakeAgent(bad_from=1), checkpoint_every=1)) as run,
+        pytest.raises(RunStoppedError, match="none before them was good"),
+    ):
+        train(run, Stop())
+    assert RunFolder(tmp_path).iterations() == []
+
+
 def test_a_fault_of_the_environment_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     with (
         contextlib.closing(open_run(tmp_path / "run", FakeAgent(fault_at=8), checkpoint_every=100)) as run,
@@ -322,6 +331,16 @@ def test_a_signal_ends_the_iteration_writes_a_checkpoint_and_stops(
     assert signal.getsignal(number) == before
     assert RunFolder(tmp_path).iterations() == [5]
     assert len(rows(tmp_path)) == 5
+
+
+def test_the_first_signal_is_told_and_the_second_is_not_held_back() -> None:
+    told = []
+    with Stop(lambda: told.append("asked")) as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (told, stop.signal) == (["asked"], signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert told == ["asked"]
 
 
 def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
