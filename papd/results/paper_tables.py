@@ -9,7 +9,7 @@ import pandas as pd
 from papd.results import statistics, tables
 from papd.results.paper_claims_tables import BLOCKS, RULES
 from papd.results.paper_experiments import Cell
-from papd.results.paper_published import published, row_of
+from papd.results.paper_published import Row, published, row_of
 from papd.results.paper_scores import Reading, Results, View
 from papd.results.paper_verdicts import Scores
 from papd.results.statistics import Interval
@@ -43,7 +43,7 @@ def side_by_side(results: Results, readings: Sequence[Reading]) -> str:
     return markdown(head, rows)
 
 
-def _printed(row: dict[str, float], limit: float) -> str:
+def _printed(row: Row, limit: float) -> str:
     cost = _mark(row["cost"], limit)
     text = f"{row['return']:.1f} ± {row['return_deviation']:.1f} / {cost} ± {row['cost_deviation']:.1f}"
     return f"**{text}**" if row["bold"] else text
