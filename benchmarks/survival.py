@@ -86,7 +86,7 @@ def kills(name: str, words: str, count: int, seed: int, folder: Path) -> Line:
     )
     line = Line(f"kill -9, {name}", trials=count)
     if done.returncode:
-        line.failures.append(done.stderr.strip().splitlines()[-1])
+        line.failures.append(f"status {done.returncode}: {done.stderr[-200:]}")
         return line
     found = json.loads(report.read_text())
     line.what += (
