@@ -12,5 +12,5 @@ ALL = "PAPD_TEST_ALL"
 def needs(package: str, extra: str) -> pytest.MarkDecorator:
     """Skips, by name, where ``package`` is not installed."""
     absent = importlib.util.find_spec(package) is None
-    reason = f"{package} is not here (pip install 'papd[{extra}]'): the tests of papd.integrations.{extra} do not run"
+    reason = f"{package} is not here (pip install 'papd[{extra}]'): these tests do not run"
     return pytest.mark.skipif(absent and ALL not in os.environ, reason=reason)
