@@ -8,11 +8,12 @@ next to its equation.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from papd.core.apd import Optimum, Problem, Scalar, Trace
+from papd.core.apd import Optimum, Problem, Scalar, Trace, lagrangian
 
 Steps = Float[Array, " K"]
 
@@ -28,19 +29,21 @@ class Constants(NamedTuple):
     """What holds on the set that one run visited, where nothing holds everywhere."""
 
     lipschitz: Scalar
-    """L': a Lipschitz constant of every L(., lambda_k) on a ball around theta*(lambda_k) that holds theta_k
-    and theta_{k+1}.
-    """
+    """L': the least that serves every step of the run. A larger one is allowed and makes the bounds weaker."""
     cost: Scalar
     """B / (1 - gamma): the largest ||J_C|| (Assumption bound_cost bounds it beforehand)."""
 
 
-def visited(trace: Trace) -> Constants:
-    """The constants of the visited set: the gradient is at most L(lambda) times the distance."""
-    after = jnp.sum((trace.theta[1:] - trace.minimiser[:-1]) ** 2, axis=-1)
-    radius = jnp.sqrt(jnp.maximum(trace.distance_square, after))
+def visited(problem: Problem, trace: Trace) -> Constants:
+    """The constants of the visited set.
+
+    Where the Lagrangian is convex, its slope on the way from theta*(lambda_k) to a point is largest at that point,
+    so L' is the largest gradient at (theta_k, lambda_k) and (theta_{k+1}, lambda_k).
+    """
+    gradient = jax.vmap(jax.grad(lagrangian, argnums=1), (None, 0, 0))
+    after = jnp.sum(gradient(problem, trace.theta[1:], trace.multiplier[:-1]) ** 2, axis=-1)
     return Constants(
-        lipschitz=jnp.max(trace.smoothness * radius),
+        lipschitz=jnp.sqrt(jnp.max(jnp.maximum(trace.gradient_square, after))),
         cost=jnp.max(jnp.linalg.norm(trace.costs, axis=-1)),
     )
 
@@ -185,7 +188,7 @@ def tracking(problem: Problem, trace: Trace, dual_step: Scalar, jacobian: Scalar
         return inputs[0] * distance + jacobian / mu * inputs[1], distance
 
     _, bound = lax.scan(body, jnp.sqrt(trace.distance_square[0]), (factors, moved))
-    return Sides(jnp.sqrt(trace.distance_square), bound)
+    return Sides(jnp.sqrt(trace.distance_square[1:]), bound[1:])  # both are the first distance at k = 0
 
 
 # The three theorems about a whole run
@@ -197,11 +200,17 @@ def dual_convergence(
     """Eq. dual_convergence for every K; ``bound`` is B/(1-gamma) + ||d||. D* = f(theta*) where duality is
     strong.
     """
-    best = lax.cummax(trace.dual[1:])
-    best = jnp.maximum(best, trace.dual[0])
+    gap = dual_gap(problem, trace, optimum).right
     start = jnp.sum((trace.multiplier[0] - optimum.multiplier) ** 2)
     right = start / (2.0 * dual_step * _counts(trace.error)) + dual_step * bound**2 / 2.0 + _mean(trace.error)
-    return Sides(problem.objective(optimum.theta) - best, right)
+    return Sides(gap, right)
+
+
+def dual_gap(problem: Problem, trace: Trace, optimum: Optimum) -> Sides:
+    """The left half of eq. dual_convergence: 0 <= D* - d(lambda_best), the best of lambda_0 .. lambda_K, every K."""
+    best = jnp.maximum(lax.cummax(trace.dual[1:]), trace.dual[0])
+    gap = problem.objective(optimum.theta) - best
+    return Sides(jnp.zeros_like(gap), gap)
 
 
 def return_optimality(
@@ -230,7 +239,8 @@ def feasibility(problem: Problem, trace: Trace, dual_step: Scalar, optimum: Opti
     dual_convergence.
 
     ||lambda_K - lambda*||^2 <= ||lambda_0 - lambda*||^2 + zeta^2 K G^2 + 2 zeta sum eps, so the mean
-    violation falls like 1/sqrt(K) as long as the mean error stays bounded; no Slater point is needed.
+    violation falls like 1/sqrt(K) as long as the mean error stays bounded. A dual optimum must exist; a strictly
+    feasible point is one reason why it does in a convex problem.
     """
     left, _ = feasibility_by_multiplier(problem, trace, dual_step)
     counts = _counts(trace.error)
@@ -260,11 +270,14 @@ def multiplier_bound(
     lowest: Scalar,
     power: Array,
 ) -> Sides:
-    """With one constraint and a point strictly inside, lambda stays bounded under InvLin (power 1) and InvQua
-    (2).
+    """With one constraint and a point s strictly inside, lambda stays bounded under InvLin (power 1), InvQua (2).
 
-    Phi(lambda_k) + 2 zeta ||theta_k - inside||^2 never passes the larger of its start and what it can reach
-    from the region where it may grow. ``lowest`` is the infimum of f.
+    V_k = Phi(lambda_k) + 2 zeta ||theta_k - s||^2 never passes the right side. A gradient step with eta <= 1/L
+    has 2 eta (L(theta+, lambda) - L(s, lambda)) <= (1 - eta mu) D - D+ with D = ||theta - s||^2. The dual step
+    has 2 zeta lambda g(theta+) >= lambda+^2 - lambda^2 - zeta^2 G^2, and Phi is concave in lambda^2. Together
+    V+ - V <= 4 zeta eta (slack + lambda g(s) - mu D/2) with slack = f(s) - inf f + zeta G^2/2 and g(s) < 0: V
+    grows only where lambda < slack/|g(s)| and D < 2 slack/mu, and then by at most 4 zeta eta(0) slack.
+    ``lowest`` is inf f, ``bound`` is G.
     """
     inside = problem.costs(optimum.inside)[0] - problem.limits[0]
     slack = problem.objective(optimum.inside) - lowest + dual_step * bound**2 / 2.0

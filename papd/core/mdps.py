@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from papd.core.apd import Optimum, Problem, Scalar
+from papd.core.linear import solve
 from papd.core.problems import Quadratic, quadratic
 from papd.errors import ConfigError
 
@@ -50,7 +51,7 @@ class Tabular(Problem):
         policy = self.policy(theta)
         chain = jnp.einsum("sa,sat->st", policy, self.transition)
         system = jnp.eye(chain.shape[0]) - self.discount * chain
-        visits = jnp.linalg.solve(system.T, self.initial)
+        visits = solve(system.T, self.initial)  # each column of the system is dominated by its diagonal
         return jnp.einsum("s,sa,ksa->k", visits, policy, signals)
 
     def policy(self, theta: Float[Array, " n"]) -> Float[Array, "S A"]:

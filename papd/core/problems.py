@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from papd.core.apd import Optimum, Problem, Scalar
+from papd.core.linear import solve
 from papd.errors import ConfigError
 
 
@@ -42,8 +43,7 @@ class Quadratic(Problem):
     def minimiser(self, multiplier: Float[Array, " m"]) -> Float[Array, " n"]:
         """Solve (Q + sum lambda_i Q_i) t = -(q + sum lambda_i q_i)."""
         hessian = self.hessian + jnp.tensordot(multiplier, self.cost_hessians, axes=1)
-        solution: Array = jnp.linalg.solve(hessian, -(self.linear + multiplier @ self.cost_linears))
-        return solution
+        return solve(hessian, -(self.linear + multiplier @ self.cost_linears))
 
 
 def quadratic(

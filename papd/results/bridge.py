@@ -1,7 +1,7 @@
 """From theory to practice: the L_R and L_C of a policy in training, and the h1 and h2 that they would
 suggest.
 
-python -m papd.results.bridge OUT.json [--steps N ...] [--seeds N]
+papd theory --bridge [--steps N ...] [--out DIR]
 
 The losses are those of PPO-Lagrangian's update (the clipped surrogate of the reward, the surrogate of each
 cost, advantages normalised), as functions of the policy alone, at the policy that collected the data. With
@@ -9,13 +9,11 @@ one constraint eq. two_lr_prac is h1 = 1/(2 L_C) and h2 = L_R/L_C. Adam divides 
 size, so the same is measured in Adam's metric too.
 """
 
-import argparse
 import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,6 +22,8 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
+from rich import box
+from rich.table import Table
 
 from papd.agents.hyper import PPOHyper
 from papd.agents.networks import StochasticPolicy
@@ -33,11 +33,10 @@ from papd.core.curvature import Ends, spectrum_ends
 from papd.envs.cmdp import CMDP
 from papd.errors import ConfigError
 from papd.runs.agent import Agent, PPOLag, Row
-from papd.runs.files import write_json
 
 ENVIRONMENTS = ("SafetyBallRun-v0", "SafetyCarRun-v0", "SafetyBallCircle-v0", "SafetyCarCircle-v0")
 """The paper's four."""
-STEPS = (20_000, 100_000, 500_000)
+STEPS = (20_000, 100_000, 300_000)
 """Where in training the curvature is measured."""
 PRODUCTS = 30
 """Hessian-vector products for each spectrum."""
@@ -226,24 +225,17 @@ def _one_run(env: str, seed: int, steps: Sequence[int]) -> list[Bridge]:
     return rows
 
 
-def main() -> None:
-    """Measure, print a table and write JSON."""
-    parser = argparse.ArgumentParser(prog="python -m papd.results.bridge", description=__doc__)
-    parser.add_argument("out", type=Path, metavar="OUT.json")
-    parser.add_argument("--steps", type=int, nargs="+", default=list(STEPS), metavar="N")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N")
-    options = parser.parse_args()
-    rows = bridge(steps=options.steps, seeds=options.seeds)
-    print("env, seed, steps, return, cost, lambda | L_R, L_C, h1, h2, lowest | in Adam's metric | seconds")
+def bridge_table(rows: Sequence[Bridge]) -> Table:
+    """One line a measurement: plain, and in Adam's metric."""
+    table = Table(
+        title="What the theory would suggest for h1 and h2", box=box.SIMPLE_HEAD, title_justify="left"
+    )
+    for column in ("environment", "steps", "lambda", "metric", "L_R", "L_C", "h2", "h1", "lowest", "seconds"):
+        table.add_column(column, justify="left" if column in ("environment", "metric") else "right")
     for row in rows:
-        measured = " | ".join(
-            f"{c.objective:.3g} {c.cost:.3g} {c.h1:.3g} {c.h2:.3g} {c.lowest:.3g} (residual {c.residual:.1g})"
-            for c in (row.plain, row.adam)
-        )
-        head = f"{row.env} {row.seed} {row.env_steps} {row.return_mean:.1f} {row.cost_mean:.1f} {row.multiplier:.2f}"
-        print(f"{head} | {measured} | {row.seconds:.2f} (an iteration {row.iteration_seconds:.2f})")
-    write_json(options.out, [row.to_json() for row in rows])
-
-
-if __name__ == "__main__":
-    main()
+        for name, found in (("plain", row.plain), ("Adam", row.adam)):
+            head = (row.env, f"{row.env_steps}", f"{row.multiplier:.2g}") if name == "plain" else ("", "", "")
+            cost = f"{row.seconds:.2g}" if name == "plain" else ""
+            measured = (found.objective, found.cost, found.h2, found.h1, found.lowest)
+            table.add_row(*head, name, *(f"{value:.2g}" for value in measured), cost)
+    return table

@@ -4,6 +4,7 @@ in them.
 docs/theory.md explains each line of the table and each finding next to its equation.
 """
 
+import io
 import math
 import time
 from dataclasses import asdict, dataclass
@@ -12,17 +13,19 @@ from typing import Any
 
 import jax
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from papd.errors import ConfigError
 from papd.results import theory_counterexamples as counterexamples
 from papd.results import theory_findings as found
+from papd.results.theory_assumptions import ASSUMPTIONS
 from papd.results.theory_checks import Check, checks
 from papd.results.theory_figures import LINES, draw
 from papd.results.theory_findings import Finding
 from papd.results.theory_iterations import Iterations, iterations
-from papd.runs.files import write_json
+from papd.runs.files import write_atomic, write_json
 
 LIMIT = 20_000
 """Iterations after which a run of the iteration study counts as never settling."""
@@ -35,6 +38,7 @@ class TheoryReport:
     problems: int
     seed: int
     checks: tuple[Check, ...]
+    assumptions: tuple[Check, ...]
     findings: tuple[Finding, ...]
     iterations: tuple[Iterations, ...]
     seconds: float
@@ -51,15 +55,17 @@ class TheoryReport:
         return value
 
     def show(self, console: Console) -> None:
-        """Print the table, the findings and the iterations."""
-        console.print(_check_table(self.checks))
+        """Print the statements, the assumptions, the findings and the iterations."""
+        for problem in dict.fromkeys(check.problem for check in self.checks):
+            console.print(_check_table(problem, [check for check in self.checks if check.problem == problem]))
+        console.print(_assumption_table(self.assumptions))
         _show_findings(self.findings, console)
         console.print(_iteration_table(self.iterations))
         console.print(f"{self.problems} problems of each random kind, seed {self.seed}, {self.seconds:.0f} s")
 
 
 def run_theory(out: Path | None = None, *, problems: int = 1000, seed: int = 0) -> TheoryReport:
-    """Check, measure and, with ``out``, write theory.json and the figures into that folder.
+    """Check, measure and, with ``out``, write theory.json, table.txt and the figures into that folder.
 
     JAX is in float64 meanwhile and only meanwhile.
     """
@@ -67,15 +73,19 @@ def run_theory(out: Path | None = None, *, problems: int = 1000, seed: int = 0) 
         raise ConfigError(f"problems={problems}: at least 1 random problem is needed")
     begun = time.perf_counter()
     with jax.enable_x64(True):
-        table = checks(problems, seed)
+        stated, assumed = checks(problems, seed)
         peaks = counterexamples.overshoot()
         flaws = _findings(peaks)
         rows = iterations(limit=LIMIT)
         if out is not None:
             draw(out, rows, peaks, LIMIT)
-    report = TheoryReport(problems, seed, table, flaws, rows, round(time.perf_counter() - begun, 1))
+    seconds = round(time.perf_counter() - begun, 1)
+    report = TheoryReport(problems, seed, stated, assumed, flaws, rows, seconds)
     if out is not None:
         write_json(out / "theory.json", report.to_json())
+        page = io.StringIO()
+        report.show(Console(file=page, width=100))
+        write_atomic(out / "table.txt", page.getvalue().encode())
     return report
 
 
@@ -97,23 +107,43 @@ def _findings(peaks: tuple[np.ndarray, np.ndarray]) -> tuple[Finding, ...]:
     )
 
 
-def _check_table(rows: tuple[Check, ...]) -> Table:
-    table = Table(title="The statements, along runs of Algorithm 1", title_justify="left")
-    for column in ("problem", "rule", "statement", "where"):
-        table.add_column(column, overflow="fold")
-    for column in ("left", "right", "least margin", "times too large", "holds"):
-        table.add_column(column, justify="right")
+def _check_table(problem: str, rows: list[Check]) -> Table:
+    table = Table(title=f"{problem}: along runs of Algorithm 1", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("left <= right", overflow="fold")
+    table.add_column("rule")
+    for column in ("left", "right", "least margin", "times", "holds in"):
+        table.add_column(column, justify="right", no_wrap=column not in ("least margin", "holds in"))
     previous = ""
-    for row in rows:
-        if previous not in ("", row.problem + row.rule):
-            table.add_section()
-        first = previous != row.problem + row.rule
-        previous = row.problem + row.rule
-        name = (row.problem, row.rule) if first else ("", "")
-        sides = (f"{row.left:.3g}", f"{row.right:.3g}", f"{row.margin:.2g}", _number(row.slack))
-        verdict = "yes" if row.holds == row.runs else f"NO: {row.holds} of {row.runs}"
-        table.add_row(*name, row.statement, row.equation, *sides, verdict)
+    for row in sorted(rows, key=lambda row: [check.statement for check in rows].index(row.statement)):
+        name = "" if row.statement == previous else f"{row.equation.split(',')[0]}: {row.statement}"
+        sides = (f"{row.left:.3g}", f"{row.right:.3g}", _margin(row), _number(row.slack))
+        table.add_row(name, row.rule, *sides, _share(row))
+        previous = row.statement
     return table
+
+
+def _assumption_table(rows: tuple[Check, ...]) -> Table:
+    table = Table(title="What the paper assumes, in the same runs", title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("assumption", "problem", "holds in", "where it fails"):
+        table.add_column(column, justify="right" if column == "holds in" else "left")
+    where_it_fails = {statement: so for statement, _, so in ASSUMPTIONS.values()}
+    previous = ""
+    for row in sorted(rows, key=lambda row: list(where_it_fails).index(row.statement)):
+        name = "" if row.statement == previous else f"{row.equation}: {row.statement}"
+        so = "" if row.holds == row.runs else where_it_fails[row.statement]
+        table.add_row(name, row.problem, _share(row), so)
+        previous = row.statement
+    return table
+
+
+def _margin(row: Check) -> str:
+    """The least margin; what rounding left of an equality is 0."""
+    at_rest = row.holds == row.runs and row.margin <= 0
+    return "0" if at_rest else f"{row.margin:.2g}"
+
+
+def _share(row: Check) -> str:
+    return "all" if row.holds == row.runs else f"{row.holds} of {row.runs}"
 
 
 def _show_findings(rows: tuple[Finding, ...], console: Console) -> None:

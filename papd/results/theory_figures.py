@@ -1,5 +1,5 @@
-"""The figures of `papd theory`: what the bounds promise, a run beside its bounds, iterations needed, the
-overshoot.
+"""The figures of `papd theory`: the bounds over the rate, what they promise, a run beside its bounds, iterations
+needed, and what the power of the rate does to the multiplier.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from papd.core import bounds
 from papd.core.apd import apd, inv_lin, inv_qua
 from papd.core.problems import random_quadratics
-from papd.results.figures import BLACK, BLUE, COLUMN, GREEN, ORANGE, PAGE, STYLE, VERMILLION, save
-from papd.results.theory_counterexamples import DUAL_STEPS
+from papd.results.figures import BLACK, BLUE, COLUMN, GREEN, ORANGE, PAGE, PURPLE, STYLE, VERMILLION, save
+from papd.results.theory_counterexamples import DUAL_STEPS, half_disc
 from papd.results.theory_iterations import SWEEPS, Iterations
 
 LABELS = {
@@ -37,9 +37,10 @@ LINES: Mapping[str, tuple[str, str, str]] = {
 def draw(
     folder: Path, rows: Sequence[Iterations], peaks: tuple[np.ndarray, np.ndarray], limit: int
 ) -> list[Path]:
-    """Write the four figures, each as .pdf and .png, into ``folder``; JAX must be in float64."""
+    """Write the five figures, each as .pdf and .png, into ``folder``; JAX must be in float64."""
     with matplotlib.rc_context(STYLE):
         figures = {
+            "rates": _rates(),
             "promised": _promised(),
             "run": _run(),
             "iterations": _iterations(rows, limit),
@@ -52,6 +53,44 @@ def _figure(panels: int, width: float, height: float) -> tuple[Figure, list[Axes
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def _rates() -> Figure:
+    """What one step leaves of the squared distance, over its rate: the printed bounds, and those without slack."""
+    figure, (axis,) = _figure(1, COLUMN, 2.7)
+    smooth, mu, distance, gradient = (jnp.asarray(value) for value in (10.0, 1.0, 1.0, 30.0))
+    rates = jnp.geomspace(1e-3, 0.25, 400)
+    curves = (
+        ("$1/(2L)$: first bound", 0.05, BLUE, ":"),
+        ("$\\mu/(2L^2)$: second bound", 0.005, VERMILLION, ":"),
+        ("$1/L$: first, $L/2$ for $L$", 0.1, BLUE, "-"),
+        ("$\\mu/L^2$: second, all terms", 0.01, VERMILLION, "-"),
+        ("$2/(L+\\mu)$: worst case, exact", 2 / 11, BLACK, "-"),
+    )
+
+    def left(eta: jax.Array) -> tuple[jax.Array, ...]:
+        return (
+            bounds.linear_radicand(eta, smooth, mu, distance, gradient),
+            bounds.quadratic_radicand(eta, smooth, mu, distance),
+            bounds.sharp_linear_radicand(eta, smooth, mu, distance, gradient),
+            bounds.quadratic_radicand(eta, smooth, 2.0 * mu, distance),
+            bounds.contraction(eta, smooth, mu, distance),
+        )
+
+    for i, (label, best, colour, dashes) in enumerate(curves):
+        axis.plot(rates, left(rates)[i], dashes, color=colour, label=label)
+        axis.plot([best], [left(jnp.asarray(best))[i]], "o", color=colour, ms=3.5)
+    axis.axhline(1.0, color=BLACK, lw=0.5, ls="--")
+    axis.annotate("no step", (1.05e-3, 1.08), fontsize=7)
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="Rate $\\eta$ ($L = 10$, $\\mu = 1$)",
+        ylabel="Bound on $\\|\\theta_{k+1}-\\theta^*\\|^2 / \\delta_k$",
+        ylim=(0.4, 300.0),
+    )
+    axis.legend(fontsize=7, ncols=1, loc="upper left", title="least at", title_fontsize=7, borderaxespad=0.1)
+    return figure
 
 
 def _promised() -> Figure:
@@ -83,7 +122,7 @@ def _promised() -> Figure:
         ylabel="Steps to $10^{-6}$",
         ylim=(1, 1e9),
     )
-    axis.legend(fontsize=6.5)
+    axis.legend(fontsize=7)
     return figure
 
 
@@ -104,7 +143,7 @@ def _run() -> Figure:
         nothing = jnp.zeros_like(optimum.multiplier)
         start = problem.minimiser(nothing), nothing
         trace = jax.jit(apd, static_argnums=5)(problem, rate, dual_step, *start, steps)
-        bound = bounds.constraint_bound(problem, bounds.visited(trace).cost)
+        bound = bounds.constraint_bound(problem, bounds.visited(problem, trace).cost)
         dual = bounds.dual_convergence(problem, trace, dual_step, optimum, bound)
         kept = bounds.feasibility(problem, trace, dual_step, optimum, bound)
         axes[0].plot(counts, np.maximum(dual.left, 1e-12), color=colour, label=name)
@@ -116,7 +155,7 @@ def _run() -> Figure:
     )
     axes[1].set(xscale="log", xlabel="Steps $K$", ylabel="Largest mean violation")
     axes[1].set_yscale("symlog", linthresh=0.01)
-    axes[0].legend(fontsize=6.5)
+    axes[0].legend(fontsize=7)
     return figure
 
 
@@ -132,16 +171,23 @@ def _iterations(rows: Sequence[Iterations], limit: int) -> Figure:
         axis.set_xticks(SWEEPS[sweep], [f"{value:g}" for value in SWEEPS[sweep]])
         axis.set_xticks([], minor=True)
     axes[0].set_ylabel("Iterations to $10^{-3}$")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=6.5)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7)
     return figure
 
 
 def _overshoot(peaks: tuple[np.ndarray, np.ndarray]) -> Figure:
-    """The largest multiplier over the dual step."""
-    figure, (axis,) = _figure(1, COLUMN, 2.2)
+    """The largest multiplier over the dual step, and the mean violation under 1/(2 L^power)."""
+    figure, axes = _figure(2, PAGE, 2.2)
     for values, label, colour in zip(peaks, ("InvLin", "InvQua"), (BLUE, VERMILLION), strict=True):
-        axis.plot(DUAL_STEPS, values, color=colour, marker=".", label=label)
-    axis.axhline(3.0, color=BLACK, ls=":", lw=0.8, label="$\\lambda^*$")
-    axis.set(yscale="log", xlabel="Dual step $\\zeta$", ylabel="Largest $\\lambda_k$")
-    axis.legend()
+        axes[0].plot(DUAL_STEPS, values, color=colour, marker=".", label=label)
+    axes[0].axhline(3.0, color=BLACK, ls=":", lw=0.8, label="$\\lambda^*$")
+    axes[0].set(yscale="log", xlabel="Dual step $\\zeta$", ylabel="Largest $\\lambda_k$")
+    axes[0].legend()
+    rules = {1: ("$1/(2L)$, InvLin", BLUE), 2: ("$1/(2L^2)$, InvQua", VERMILLION), 3: ("$1/(2L^3)$", PURPLE)}
+    for power, (label, colour) in rules.items():
+        violation = np.asarray(half_disc(power).costs[1:, 0]) - 0.5
+        counts = np.arange(1, violation.size + 1)
+        axes[1].plot(counts, np.cumsum(violation) / counts, color=colour, label=label)
+    axes[1].set(xscale="log", yscale="log", xlabel="Steps $K$", ylabel="Mean violation", ylim=(1e-4, 4.0))
+    axes[1].legend(loc="lower left")
     return figure

@@ -25,11 +25,16 @@ SWEEPS: dict[Sweep, tuple[float, ...]] = {
     "size of lambda": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     "constraints": (1.0, 2.0, 4.0, 8.0),
 }
-CONDITION, MULTIPLIER, CONSTRAINTS, DIMENSION = 10.0, 1.0, 2, 6
-CONSTANTS = np.geomspace(2e-3, 2.0, 60)
+CONDITION, MULTIPLIER, CONSTRAINTS, DIMENSION = 10.0, 1.0, 2, 10
+"""What stays put while something else grows; fewer constraints than dimensions, so that lambda* is unique."""
+CONSTANTS = np.geomspace(5e-3, 1.0, 40)
 """The grid of constant rates, common to all problems (mu is 1 in all of them)."""
-DUAL_STEPS = (0.03, 0.1, 0.3, 1.0)
-"""Dual steps, in units of the inverse of the dual function's curvature at the solution."""
+DUAL_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 1.8)
+"""Dual steps, in units of the inverse of the dual function's curvature at the solution: from 2 on exact dual ascent
+would not settle, and below 0.001 no rule does within the limit.
+"""
+LARGEST = 4
+"""Constants try the dual steps from this one on: the best of them never needs a smaller one."""
 TOLERANCE = 1e-3
 """Of the first distance to the solution."""
 CHOSEN = 3
@@ -110,7 +115,7 @@ def _settle(
         return jnp.concatenate(
             [
                 _best(problem, optimum, choices, chosen, limit),
-                _best(problem, optimum, choices, fixed, limit // 10),
+                _best(problem, optimum, choices[LARGEST:], fixed, limit // 10),
             ]
         )
 
