@@ -23,6 +23,9 @@ DONE, ERROR = b"d", b"e"
 Transition = tuple[Sequence[float] | np.ndarray, float, tuple[float, ...], bool, bool]
 """Observation, reward, costs, terminated, truncated."""
 
+Sent = np.ndarray | np.integer[Any]
+"""One row of a batch's actions: a vector, or the number of a choice."""
+
 
 def in_one_line(error: BaseException) -> str:
     """The kind of an error and the first line of what it says."""
@@ -64,7 +67,7 @@ class GymnasiumStepper:
         observation, _ = self.env.reset(seed=seed)
         return self._checked(observation)
 
-    def step(self, action: np.ndarray) -> Transition:
+    def step(self, action: Sent) -> Transition:
         """``env.step``."""
         space = self._action_space
         result = self.env.step(int(action + space.start) if self._discrete else action.astype(space.dtype))

@@ -1,20 +1,32 @@
-"""Whole episodes and fixed steps, with episodes that end early: nothing counted twice, nothing invented."""
+"""Whole episodes and fixed steps, with episodes that end early, on both backends: nothing counted twice or invented."""
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papd.agents.host_rollout import HostRollout
 from papd.agents.hyper import PPOHyper
 from papd.agents.networks import make_policy, to_environment
-from papd.agents.rollout import collect, initial_player
+from papd.agents.rollout import Batch, Episodes, collect, initial_player
 from papd.envs.cmdp import Box, Discrete
+from papd.envs.registry import make
 from tests.agents.counting_env import Counting
+from tests.agents.counting_gym import LONGEST, SHORTEST
 
 KEY = jax.random.key(3)
+History = list[tuple[Batch, Episodes]]
+IN_JAX = {
+    "early": Counting(SHORTEST, LONGEST),
+    "nine": Counting(LONGEST, LONGEST),
+    "choices": Counting(SHORTEST, LONGEST, discrete=True),
+}
 
 
-def play(env: Counting, hyper: PPOHyper, times: int = 1):
+def play_in_jax(name: str, hyper: PPOHyper, times: int = 1) -> History:
+    env = IN_JAX[name]
     policy = make_policy(np.random.default_rng(0), 2, (4,), env.action_space, -0.5)
     step = jax.jit(lambda player, key: collect(env, policy, hyper, player, key))
     player, history = initial_player(env, hyper, KEY), []
@@ -24,29 +36,50 @@ def play(env: Counting, hyper: PPOHyper, times: int = 1):
     return history
 
 
+def play_on_host(name: str, hyper: PPOHyper, times: int = 1) -> History:
+    env = make(f"tests.agents.counting_gym:{name}", max_episode_steps=LONGEST)
+    policy = make_policy(np.random.default_rng(0), 2, (4,), env.action_space, -0.5)
+    rollout = HostRollout(env, hyper, workers=0)
+    history = [rollout.collect(policy, jax.random.fold_in(KEY, number)) for number in range(times)]
+    rollout.close()
+    return history
+
+
+on_both = pytest.mark.parametrize("play", [play_in_jax, play_on_host])
+Play = Callable[..., History]
+
+
+@on_both
 @pytest.mark.parametrize(("count", "side_by_side"), [(4, 4), (7, 3), (2, 5)])
-def test_whole_episodes(count: int, side_by_side: int) -> None:
+def test_whole_episodes(play: Play, count: int, side_by_side: int) -> None:
     hyper = PPOHyper(episodes_per_iteration=count, num_envs=side_by_side)
-    batch, episodes = play(Counting(3, 9), hyper)[0]
+    batch, episodes = play("early", hyper)[0]
     valid, ended = np.asarray(batch.valid), np.asarray(batch.ended)
-    lengths = valid.sum(axis=0)
-    assert int(episodes.count) == count == ended.sum() == (lengths > 0).sum()
+    observed = np.asarray(batch.observation)
+    assert int(episodes.count) == count == ended.sum()
     assert int(episodes.steps) == valid.sum()
-    assert float(episodes.return_mean) == pytest.approx(lengths.sum() / count)
-    assert float(episodes.cost_mean[0]) == pytest.approx(0.5 * lengths.sum() / count)
-    for n in np.flatnonzero(lengths):
-        steps = lengths[n]
-        assert valid[:steps, n].all()
-        assert ended[steps - 1, n]
-        np.testing.assert_array_equal(batch.observation[:steps, n, 0], np.arange(steps))
-        np.testing.assert_array_equal(batch.next_observation[:steps, n, 0], np.arange(1, steps + 1))
-        assert bool(batch.terminated[steps - 1, n]) == (steps % 2 == 0)
+    assert float(episodes.return_mean) == pytest.approx(valid.sum() / count)
+    assert float(episodes.cost_mean[0]) == pytest.approx(0.5 * valid.sum() / count)
+    lengths = []
+    for n in range(valid.shape[1]):
+        rows = np.flatnonzero(valid[:, n])
+        taken = observed[rows, n, 0]
+        # Each episode counts its steps from 0, and its last row ends it as its length says.
+        for begin, end in zip(np.flatnonzero(taken == 0), rows[ended[rows, n]], strict=True):
+            length = int(observed[end, n, 1])
+            np.testing.assert_array_equal(taken[begin : begin + length], np.arange(length))
+            assert observed[end, n, 0] == length - 1
+            assert bool(batch.terminated[end, n]) == (length % 2 == 0)
+            lengths.append(length)
+    assert sum(lengths) == valid.sum()
+    np.testing.assert_array_equal(np.asarray(batch.next_observation)[valid][:, 0], observed[valid][:, 0] + 1)
     np.testing.assert_array_equal(np.asarray(batch.reward), valid)
 
 
-def test_fixed_steps_count_only_whole_episodes() -> None:
+@on_both
+def test_fixed_steps_count_only_whole_episodes(play: Play) -> None:
     hyper = PPOHyper(rollout="steps", steps_per_iteration=12, num_envs=3)
-    history = play(Counting(3, 9), hyper, times=6)
+    history = play("early", hyper, times=6)
     observed = np.concatenate([np.asarray(batch.observation) for batch, _ in history])
     ended = np.concatenate([np.asarray(batch.ended) for batch, _ in history])
     begins = observed[:, :, 0] == 0
@@ -57,12 +90,20 @@ def test_fixed_steps_count_only_whole_episodes() -> None:
     assert all(int(episodes.steps) == 12 for _, episodes in history)
 
 
-def test_no_whole_episode_has_no_mean() -> None:
+@on_both
+def test_no_whole_episode_has_no_mean(play: Play) -> None:
     hyper = PPOHyper(rollout="steps", steps_per_iteration=6, num_envs=3)
-    _, episodes = play(Counting(9, 9), hyper)[0]
+    _, episodes = play("nine", hyper)[0]
     assert int(episodes.count) == 0
     assert np.isnan(episodes.return_mean)
     assert np.isnan(episodes.cost_mean).all()
+
+
+@on_both
+def test_discrete_actions_are_numbers_of_choices(play: Play) -> None:
+    batch, _ = play("choices", PPOHyper(episodes_per_iteration=8, num_envs=8))[0]
+    assert batch.action.dtype == jnp.int32
+    assert {0, 1, 2} >= set(np.unique(batch.action)) != {0}
 
 
 def test_actions_fill_the_box_of_the_environment() -> None:
@@ -70,9 +111,3 @@ def test_actions_fill_the_box_of_the_environment() -> None:
     np.testing.assert_allclose(to_environment(space, jnp.array([0.0, 1.0])), [2.0, 1.0])
     np.testing.assert_allclose(to_environment(space, jnp.array([-9.0, 9.0])), [-2.0, 1.0])
     assert int(to_environment(Discrete(3), jnp.int32(2))) == 2
-
-
-def test_discrete_actions_are_numbers_of_choices() -> None:
-    batch, _ = play(Counting(3, 5, discrete=True), PPOHyper(episodes_per_iteration=8, num_envs=8))[0]
-    assert batch.action.dtype == jnp.int32
-    assert set(np.unique(batch.action)) <= {0, 1, 2}
