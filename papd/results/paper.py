@@ -203,7 +203,7 @@ def _tell(plans: Sequence[Plan], request: Request, outcome: Outcome) -> None:
     for experiment in EXPERIMENTS.values():
         if experiment.name in outcome.told:
             everything.append(outcome.told[experiment.name])
-        else:
+        elif _has_spec(experiment, request):
             results = read_results(request.out, _plan(experiment, request), request)
             everything.append((results, _judged(results)))
     write_index(request.out, [(results, judged) for results, judged in everything if results.readings()])
@@ -220,12 +220,18 @@ def read_results(folder: Path, plan: Plan, request: Request) -> Results:
         times = counting(read_times(folder, plan))
         times = times.assign(per_million=1e6 * times["seconds"].astype(float) / times["steps"].astype(float))
         return Results(plan, Data(times, pd.DataFrame(columns=list(CURVES))))
-    others = {name: _plan(EXPERIMENTS[name], request) for name in plan.experiment.beside}
+    beside = [EXPERIMENTS[name] for name in plan.experiment.beside]
+    others = {each.name: _plan(each, request) for each in beside if _has_spec(each, request)}
     return Results(
         plan,
         read_data(folder, plan),
         {name: Results(other, read_data(folder, other)) for name, other in others.items()},
     )
+
+
+def _has_spec(experiment: Experiment, request: Request) -> bool:
+    """Whether the folder of experiments has this one: one's own may hold fewer than the package's."""
+    return (request.specs / f"{experiment.spec}.toml").is_file()
 
 
 def _plan(experiment: Experiment, request: Request) -> Plan:
