@@ -1,10 +1,12 @@
-"""How fast the real simulator is stepped, against the package's own ``step`` in bare loops; and that it is the same.
+"""How fast PPOL collects in the real simulator, against the package's own ``step`` in bare loops; and that our stepping
+is the same as the package's.
 
 python benchmarks/envs.py                   # ratios for the four tasks of the paper
 python benchmarks/envs.py --equal 100       # 100 random episodes of every lean task, compared bit for bit
 """
 
 import argparse
+import statistics
 
 PAPER = ("SafetyBallRun-v0", "SafetyCarRun-v0", "SafetyBallCircle-v0", "SafetyCarCircle-v0")
 
@@ -17,22 +19,21 @@ def main() -> None:
     parser.add_argument("--equal", type=int, metavar="EPISODES", help="compare episodes instead of speed")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each kind, in turn")
-    parser.add_argument("--num-envs", type=int, default=20)
     options = parser.parse_args()
     if options.equal is not None:
         show_equality(options.ids, options.equal)
     else:
-        show_ratios(options.ids or PAPER, options.seconds, options.rounds, options.num_envs)
+        show_ratios(options.ids or PAPER, options.seconds, options.rounds)
 
 
-def show_ratios(ids, seconds, rounds, num_envs):
-    from papd.envs.measure import compare
+def show_ratios(ids, seconds, rounds):
+    from papd.results.bench_tasks import real_steps
 
-    print(f"{'id':22} {'bare loops':>12} {'workers':>12} {'ratio':>6}   steps/s, median of {rounds}")
+    print(f"{'id':22} {'bare loops':>12} {'collection':>12} {'ratio':>6}   steps/s, median of {rounds}")
     for name in ids:
-        result = compare(name, seconds=seconds, rounds=rounds, num_envs=num_envs)
-        bare, workers = sorted(result.bare)[rounds // 2], sorted(result.workers)[rounds // 2]
-        print(f"{name:22} {bare:12.0f} {workers:12.0f} {result.ratio:6.2f}", flush=True)
+        found = real_steps(name, seconds, rounds)
+        bare, ours = statistics.median(found["bare"]), statistics.median(found["workers"])
+        print(f"{name:22} {bare:12.0f} {ours:12.0f} {found['ratio']:6.2f}", flush=True)
 
 
 def show_equality(ids, episodes):

@@ -54,8 +54,9 @@ def known_limit(env: AnyEnv) -> int | None:
     if env.spec is not None and env.spec.max_episode_steps is not None:
         return int(env.spec.max_episode_steps)
     layer: Any = env
+    wrappers: Any = gymnasium.wrappers
     while isinstance(layer, gymnasium.Wrapper):
-        if isinstance(layer, gymnasium.wrappers.TimeLimit):
+        if isinstance(layer, wrappers.TimeLimit):
             return int(layer._max_episode_steps)
         layer = layer.env
     return None

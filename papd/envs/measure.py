@@ -5,7 +5,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,7 @@ class Comparison:
     bare: tuple[float, ...]
     """The package's ``step`` in bare loops, one process a core, all of them together."""
     workers: tuple[float, ...]
-    """``HostVector``: several environments a worker, one worker a core."""
-    num_envs: int
+    """Our side: several environments a worker, one worker a core."""
 
     @property
     def ratio(self) -> float:
@@ -33,19 +32,33 @@ class Comparison:
         return statistics.median(ours / theirs for ours, theirs in zip(self.workers, self.bare, strict=True))
 
 
-def compare(env_id: str, *, seconds: float = 2.0, rounds: int = 3, num_envs: int = 20) -> Comparison:
-    """Measure both, ``rounds`` times in turn."""
-    env = make(env_id)
-    assert isinstance(env, HostEnv)
+def compare(
+    env_id: str, ours: Callable[[float], float] | None = None, *, seconds: float = 2.0, rounds: int = 3
+) -> Comparison:
+    """Measure both, ``rounds`` times in turn.
+
+    ``ours`` plays for about so many seconds and returns its steps a second; by default that is :func:`random_player`.
+    """
     bare, workers = [], []
-    with _bare_loops(env_id) as loops, env.start(num_envs, workers=available_cores()) as vector:
+    with contextlib.ExitStack() as stack:
+        loops = stack.enter_context(_bare_loops(env_id))
+        play = ours or stack.enter_context(random_player(env_id))
         for _ in range(rounds):
             bare.append(_rate_of_loops(loops, seconds))
-            workers.append(rate_of_vector(vector, seconds))
-    return Comparison(env_id, tuple(bare), tuple(workers), num_envs)
+            workers.append(play(seconds))
+    return Comparison(env_id, tuple(bare), tuple(workers))
 
 
-def rate_of_vector(vector: HostVector, seconds: float) -> float:
+@contextlib.contextmanager
+def random_player(env_id: str, num_envs: int = 20) -> Iterator[Callable[[float], float]]:
+    """Plays random actions in workers."""
+    env = make(env_id)
+    assert isinstance(env, HostEnv)
+    with env.start(num_envs, workers=available_cores()) as vector:
+        yield lambda seconds: _rate_of_vector(vector, seconds)
+
+
+def _rate_of_vector(vector: HostVector, seconds: float) -> float:
     """Steps a second of whole episodes with random actions."""
     limit, envs = vector.env.max_episode_steps, vector.num_envs
     assert isinstance(vector.env.action_space, Box)

@@ -11,6 +11,7 @@ import pytest
 from papd.envs import bullet
 from papd.envs.bullet_ids import BULLET_IDS
 from papd.envs.equality import compare_episodes
+from papd.envs.measure import compare, random_player
 from papd.envs.registry import make
 from papd.envs.sources import own_generators
 from papd.errors import ConfigError
@@ -134,6 +135,22 @@ def test_costs_by_key():
     assert sideways[-1] == [1.0, 1.0]
     with pytest.raises(ConfigError, match="no cost 'cost_velocity'; did you mean 'cost_velocity_violation'"):
         make("SafetyBallRun-v0", cost_keys=("cost_velocity",))
+
+
+def test_bare_loops_and_ours_are_measured_in_turn():
+    asked = []
+
+    def ours(seconds):
+        asked.append(seconds)
+        return 1000.0 * len(asked)
+
+    found = compare("SafetyBallRun-v0", ours, seconds=0.05, rounds=3)
+    assert asked == [0.05] * 3
+    assert found.workers == (1000.0, 2000.0, 3000.0)
+    ratios = [mine / theirs for mine, theirs in zip(found.workers, found.bare, strict=True)]
+    assert found.ratio == sorted(ratios)[1] > 0
+    with random_player("SafetyBallRun-v0", num_envs=2) as play:
+        assert play(0.05) > 0
 
 
 def test_standard_output_belongs_to_the_user():
