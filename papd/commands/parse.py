@@ -64,7 +64,7 @@ class Option:
 
     def accepts(self, word: str) -> bool:
         """Whether ``word`` can be one of several values (numbers end where a word begins)."""
-        if typing.get_args(self.kind)[0] is str:
+        if typing.get_args(self.kind)[0] in (str, Path):
             return True
         try:
             float(word)

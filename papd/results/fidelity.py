@@ -31,8 +31,8 @@ Policy = Callable[[np.ndarray], np.ndarray]
 FIRST_SEED = 9_000
 """Fresh trajectories are seeded from here on, away from those of calibration."""
 
-_SHOWN = 4
-"""Trajectories in a panel of the picture."""
+_SHOWN = {"Run": 4, "Circle": 2}
+"""Trajectories in a panel of the picture: those of Circle go round and round."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Fidelity:
     """Quartiles of the distance between the ends of the real and the twin's episode under the same actions, both from
     the same start, as a share of the distance travelled."""
     repeat_drift: tuple[float, float, float]
-    """The same between two real episodes with the same start and actions, whose solver remembers another past."""
+    """The same between two real episodes with the same seed and actions, whose motors remember another past."""
     reward_error: float
     """The largest error of the twin's reward when it is fed the real states."""
     wrong_costs: float
@@ -131,7 +131,7 @@ def run_fidelity(
 
 
 def compare(twin: Twin, real: Recording, again: Recording, driver: str, seed: int) -> tuple[Fidelity, Sample]:
-    """One twin beside one recording; ``again`` is the same episodes with another memory of the solver."""
+    """One twin beside one recording; ``again`` is the same episodes with another memory of the motors."""
     path, stepped, alone = real_path(real), one_step(twin, real), open_loop(twin, real)
     errors = [
         (getattr(stepped, name) - getattr(path, name)[:, 1:]).ravel()
@@ -236,7 +236,8 @@ def _draw(samples: Sequence[Sample]) -> Figure:
 
 def _draw_paths(axis: Axes, sample: Sample) -> None:
     axis.set_visible(True)
-    for number in range(min(_SHOWN, sample.real.x.shape[0])):
+    shown = next(count for task, count in _SHOWN.items() if task in sample.env)
+    for number in range(min(shown, sample.real.x.shape[0])):
         axis.plot(sample.real.x[number], sample.real.y[number], "-", color=BLUE, lw=1.2)
         axis.plot(sample.twin.x[number], sample.twin.y[number], "--", color=VERMILLION, lw=0.9)
         axis.plot(sample.real.x[number, -1:], sample.real.y[number, -1:], "o", color=BLUE, ms=2.5)
