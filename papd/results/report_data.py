@@ -200,18 +200,19 @@ def _env(run: Run) -> str:
 
 
 def _label(run: Run, differing: Sequence[str]) -> str:
-    """The rule in the paper's words, then every other field that differs."""
+    """The rule in the paper's words, then every other field that differs and is something in this group."""
     config: Mapping[str, Cell] = run.config
     rule, h1, h2 = config.get("lr"), config.get("h1"), config.get("h2")
     parts, told = [], set()
     if isinstance(rule, str) and isinstance(h1, float) and isinstance(h2, float | None):
         parts, told = [rule_label(rule, h1, h2)], {"lr", "h1", "h2"}
-    parts += [f"{name}={text_of(config.get(name))}" for name in differing if name not in told]
+    named = {name: config.get(name) for name in differing if name not in told}
+    parts += [f"{name}={text_of(value)}" for name, value in named.items() if value not in (None, ())]
     return ", ".join(parts) or str(config.get("algo", "all runs"))
 
 
 def text_of(value: Any) -> str:
     """A configuration value as a person writes it."""
-    if value is None:
+    if value is None or value == ():
         return "–"
     return " ".join(map(text_of, value)) if isinstance(value, tuple) else str(value)

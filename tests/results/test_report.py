@@ -213,8 +213,19 @@ def test_groups_are_the_seeds_of_one_configuration(tmp_path: Path) -> None:
     groups = report_data.groups_of(read_runs(tmp_path)[0])
     assert [(group.label, len(group.runs)) for group in groups] == [
         ("InvQua 0.015/6, hyper.hidden_sizes=128 128, hyper.gamma=0.99", 3),
-        ("InvQua 0.015/6, hyper.hidden_sizes=–, hyper.gamma=0.9", 3),
+        ("InvQua 0.015/6, hyper.gamma=0.9", 3),
     ]
+
+
+def test_a_label_names_no_field_that_is_nothing_in_its_group(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {"multiplier": "pid", "multiplier_fixed": []}, iterations=2)
+    write_run(tmp_path / "b", {"multiplier": "fixed", "multiplier_fixed": [5.0]}, iterations=2)
+    groups = report_data.groups_of(read_runs(tmp_path)[0])
+    assert [group.label for group in groups] == [
+        "InvQua 0.015/6, multiplier=pid",
+        "InvQua 0.015/6, multiplier=fixed, multiplier_fixed=5.0",
+    ]
+    assert "<td class='text short'>–</td>" in page(read_runs(tmp_path)[0])
 
 
 def test_written_whole_or_not_at_all(sweep: Path, tmp_path: Path) -> None:

@@ -125,6 +125,10 @@ def test_pointing_at_a_chart_reads_it(page: Page) -> None:
     assert "mean [min, max]" in tip
     assert "of 3 runs" not in tip
     assert all(name in tip for name in ("InvLin 0.001/3", "InvQua 0.015/6", "constant 0.0005"))
+    # A number is never broken over lines, however long the name beside it.
+    cells = "[...document.querySelectorAll('.tip tr:first-child td')]"
+    wraps = page.run(f"return {cells}.map((cell) => getComputedStyle(cell).whiteSpace)")
+    assert wraps == ["normal", "nowrap", "nowrap"]
 
 
 def test_arrow_keys_read_a_chart_and_escape_leaves_it(page: Page) -> None:
