@@ -118,6 +118,8 @@ def _interrupt(out: Path) -> None:
 def test_what_no_node_can_do_is_refused_before_anything_starts(cluster: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="workers=64; the largest node has 1 CPUs"):
         run_sweep(small(10, workers=64), tmp_path / "out", engine="ray", quiet=True)
+    with pytest.raises(ConfigError, match="connected to a Ray cluster already; leave it out"):
+        run_sweep(small(10), tmp_path / "out", engine="ray", address="10.0.0.1:6379", quiet=True)
     with pytest.raises(ConfigError, match="takes 2 of a GPU; the largest node has 0 GPUs"):
         run_sweep(small(10), tmp_path / "out", engine="ray", gpus=2.0, quiet=True)
     assert not (tmp_path / "out").exists()

@@ -60,6 +60,10 @@ class Cluster:
             if not self._ray.is_initialized():
                 self._connect()
                 stack.callback(self._ray.shutdown)
+            elif self._address is not None:
+                raise ConfigError(
+                    f"address={self._address!r}: this process is connected to a Ray cluster already; leave it out"
+                )
             _write_mark(self._mark)
             stack.callback(self._mark.unlink, missing_ok=True)
             self._check_nodes()
@@ -220,16 +224,18 @@ def work(job: Job, mailbox: Any) -> list[Event]:
         jobs.forget_programs()
     _Last.program = job["program"]
     ended: list[Event] = []
+    last: list[Any] = []
 
     def tell(event: Event) -> None:
         if event["event"] == "ended":
             ended.append(event)
         else:
-            mailbox.put.remote(event)
+            last[:] = [mailbox.put.remote(event)]
 
     jobs.do(
         {**job, "configs": {run: _one_worker(config) for run, config in job["configs"].items()}}, tell, Stop()
     )
+    _import_ray().get(last)  # Whoever learns that the task has ended finds all that it told.
     return ended
 
 
