@@ -44,6 +44,10 @@ def adopt_named(name: str, wish: Wish) -> CMDP | HostEnv:
         importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(f"{name!r}: cannot import {module!r} ({error})") from error
+    except (
+        Exception
+    ) as error:  # A stranger's module may raise anything, and a word that names none a ValueError.
+        raise ConfigError(f"{name!r}: cannot import {module!r} ({in_one_line(error)})") from error
     if rest in registry:
         return _adopt_registered(rest, wish)
     try:

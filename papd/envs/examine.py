@@ -81,8 +81,12 @@ def problems(
 
 
 def _space_problems(env: AnyEnv, name: str) -> Iterator[str]:
-    observation: Any = env.observation_space
-    action: Any = env.action_space
+    try:
+        observation: Any = env.observation_space
+        action: Any = env.action_space
+    except AttributeError as error:
+        yield f"{name}: {error}: set observation_space and action_space in its constructor"
+        return
     if not isinstance(observation, spaces.Box) or len(observation.shape) != 1:
         yield (
             f"{name}: the observation space {observation} is no vector: wrap the environment in "
@@ -139,6 +143,8 @@ def _observation_problem(env: AnyEnv, observation: Any) -> str | None:
     array, shape = np.asarray(observation), env.observation_space.shape
     if array.shape != shape:
         return f"gave an observation of shape {array.shape}, its space says {shape}: mend one of them"
+    if array.dtype.kind not in "fiub":
+        return f"gave an observation of {array.dtype} ({array.tolist()}): it must be numbers"
     if not np.isfinite(array).all():
         return f"gave a non-finite observation {array.tolist()}: papd stops at the first one"
     return None
@@ -153,7 +159,11 @@ def _step_problem(
             "or in info",
             {},
         )
-    observation, reward, *cost, _, _, info = result
+    observation, reward, *cost, terminated, truncated, info = result
+    if not isinstance(info, Mapping):
+        return f"returned the info {info!r}: it must be a dictionary", {}
+    if np.shape(terminated) != () or np.shape(truncated) != ():
+        return f"returned terminated={terminated!r}, truncated={truncated!r}: each must be one bool", {}
     if cost and cost_keys is None:
         info = {**info, "cost": cost[0]}
     problem = _observation_problem(env, observation)

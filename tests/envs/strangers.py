@@ -171,3 +171,30 @@ class Breaks(Walk):
         if self.steps == 2:
             raise ZeroDivisionError("no such thing")
         return super().step(action)
+
+
+class NoSpaces(gymnasium.Env):
+    """Says neither what it shows nor what it takes."""
+
+
+class NoInfo(Walk):
+    """Leaves its info out."""
+
+    def step(self, action):
+        return *super().step(action)[:4], None
+
+
+class WordsForNumbers(Walk):
+    """Observations that are words."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.array(["left", "right"]), {}
+
+
+class ManyEnds(Walk):
+    """A flag for each limb."""
+
+    def step(self, action):
+        observation, reward, _, truncated, info = super().step(action)
+        return observation, reward, np.zeros(2, bool), truncated, info

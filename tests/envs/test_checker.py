@@ -177,6 +177,10 @@ def test_a_step_must_return_step():
         (strangers.WrongShape, r"reset\(seed=0\) gave an observation of shape \(1,\), its space says \(2,\)"),
         (strangers.Unseeded, "gave two different observations: draw from self.np_random"),
         (strangers.Breaks, "step 3 raised ZeroDivisionError: no such thing"),
+        (strangers.NoSpaces, "no attribute 'observation_space': set observation_space and action_space"),
+        (strangers.NoInfo, "step 1 returned the info None: it must be a dictionary"),
+        (strangers.WordsForNumbers, r"reset\(seed=0\) gave an observation of <U5 .* it must be numbers"),
+        (strangers.ManyEnds, "returned terminated=.*each must be one bool"),
         (strangers.Walk, r"has no episode length: .*max_episode_steps=1000"),
     ],
 )

@@ -125,6 +125,8 @@ def test_the_recipe_makes_it_again():
         ),
         ({"env": "zzz"}, "unknown environment 'zzz': 'papd envs' lists"),
         ({"env": "no_such_module:make"}, "cannot import 'no_such_module'"),
+        ({"env": ":make"}, "':make': cannot import '' .ValueError: Empty module name"),
+        ({"env": ".near:make"}, "cannot import '.near' .TypeError"),
         ({"env": f"{PLACE}:Wlak"}, "has no attribute 'Wlak'"),
         ({"env": f"{PLACE}:signal"}, "is a module: name a function"),
         ({"env": "json:dumps", "obj": 1}, "json:dumps made a str, no gymnasium.Env"),
