@@ -1,5 +1,6 @@
 """The same numbers as the framework that the paper used, from its own recordings (tests/fixtures/README.md)."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,11 @@ from tests.fixture_files import fixture
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 ENVIRONMENTS = 4
+
+prepare = eqx.filter_jit(ppo_lag.prepare)
+loss = eqx.filter_jit(ppo_lag.loss)
+ppol_update = eqx.filter_jit(ppo_lag.update)
+ddpgl_update = eqx.filter_jit(ddpg_lag.update)
 
 
 def load(name: str) -> dict[str, np.ndarray]:
@@ -84,7 +90,7 @@ class TestPPOLag:
 
     def test_values_advantages_returns_and_log_probabilities(self) -> None:
         networks = self.networks()
-        rows = ppo_lag.prepare(self.hyper, networks, batch(self.data))
+        rows = prepare(self.hyper, networks, batch(self.data))
         values = jax.vmap(networks.values)(rows.observation)
         for ours, theirs in (
             (values, "values"),
@@ -95,19 +101,19 @@ class TestPPOLag:
             np.testing.assert_allclose(as_recorded(ours), self.data[theirs], rtol=1e-5, atol=2e-5)
 
     def test_losses(self) -> None:
-        rows = ppo_lag.prepare(self.hyper, self.networks(), batch(self.data))
-        total, losses = ppo_lag.loss(self.hyper, self.networks(), rows, self.multiplier)
+        rows = prepare(self.hyper, self.networks(), batch(self.data))
+        total, losses = loss(self.hyper, self.networks(), rows, self.multiplier)
         actor, critic = float(self.data["actor_loss"]), float(self.data["critic_loss"])
         assert float(losses.policy_loss) == pytest.approx(actor, abs=1e-5)
         assert float(losses.critic_loss) == pytest.approx(critic, rel=1e-5)
         assert float(total) == pytest.approx(actor + self.hyper.value_coefficient * critic, rel=1e-5)
 
     def test_weights_after_two_updates(self) -> None:
-        rows = ppo_lag.prepare(self.hyper, self.networks(), batch(self.data))
+        rows = prepare(self.hyper, self.networks(), batch(self.data))
         networks = self.networks()
         state = ppo_lag.PPOState(networks, ppo_lag.optimizer(self.hyper).init(networks))
         for _ in range(2):
-            state, losses = ppo_lag.update(
+            state, losses = ppol_update(
                 self.hyper, state, rows, self.multiplier, jnp.float32(self.data["lr"])
             )
             assert int(losses.updates) == 1
@@ -170,7 +176,7 @@ class TestDDPGLag:
         )
         rates = jnp.float32(self.data["actor_lr"]), jnp.float32(self.data["critic_lr"])
         multiplier = jnp.asarray([self.data["multiplier"]], jnp.float32)
-        state, losses = ddpg_lag.update(self.hyper, state, self.rows(), multiplier, *rates)
+        state, losses = ddpgl_update(self.hyper, state, self.rows(), multiplier, *rates)
         assert int(losses.updates) == 1
         for networks, prefix in ((state.networks, "after/"), (state.targets, "after/target_")):
             assert_same(networks.policy.action, self.data, f"{prefix}actor")

@@ -1,7 +1,9 @@
 """Advantages and n-step sums against loops that read like their definitions."""
 
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,3 +86,14 @@ def test_a_time_limit_is_bootstrapped_and_a_terminal_state_is_not() -> None:
     terminated, _ = gae(one, 0 * one, 10 * one, yes, yes, GAMMA, LAMBDA)
     assert float(truncated[0, 0, 0]) == 10.0
     assert float(terminated[0, 0, 0]) == 1.0
+
+
+def test_shapes_and_broadcasting_are_checked_while_the_tests_run() -> None:
+    """tests/conftest.py: jaxtyping with beartype on every function of papd, and strict rank promotion."""
+    signals, flags = jnp.zeros((4, 2, 1)), jnp.zeros((4, 2), bool)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        gae(signals, signals, signals[:3], flags, flags, GAMMA, LAMBDA)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        gae(signals, signals, signals, flags.astype(jnp.float32), flags, GAMMA, LAMBDA)
+    with pytest.raises(ValueError, match="rank_promotion"):
+        _ = jnp.zeros((4, 2)) + jnp.zeros(2)

@@ -1,5 +1,7 @@
 """The Python API: learn, predict, save, load; and one line for every mistake."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -114,6 +116,7 @@ def test_two_limits_have_two_columns() -> None:
     [
         ({"cost_limit": -1.0}, "cost_limit=-1.0: a limit must be"),
         ({"cost_limit": float("nan")}, "a limit must be a finite number"),
+        ({"workers": -1}, "workers=-1: a whole number >= 0"),
         ({"cost_limit": (1.0, 2.0)}, "1 constraint .cost. needs 1 limit, one each"),
         ({"hidden_sizes": ()}, "hidden_sizes must be one or more layer sizes"),
         ({"gama": 0.9}, "unknown argument 'gama'; did you mean 'gamma'"),
@@ -157,11 +160,55 @@ def test_observations_that_are_no_numbers_or_misfit_are_refused() -> None:
         agent.learn(0)
 
 
+WRONG_KINDS = {
+    "papd.PPOLag(bandit(), cost_limit='ten')": "cost_limit='ten': a limit must be a finite number >= 0",
+    "papd.PPOLag(bandit(), rate=0.001)": "rate=0.001: give papd.Constant, papd.InvLin or papd.InvQua",
+    "papd.PPOLag(bandit(), multiplier=1.0)": "multiplier=1.0: give papd.PID, papd.GradientAscent or papd.Fixed",
+    "papd.PPOLag(bandit(), hidden_sizes=128)": "hidden_sizes must be one or more layer sizes >= 1",
+    "papd.PPOLag(bandit(), gamma='0.9')": "gamma='0.9': gamma must be a number",
+    "papd.PPOLag(bandit(), normalize_advantages='no')": "normalize_advantages must be True or False",
+    "papd.PPOLag(bandit(), workers='two')": "workers='two': a whole number >= 0",
+    "papd.PPOLag(bandit()).learn('10')": "steps='10': steps must be a number >= 1",
+    "papd.InvQua('a', 6.0)": "h1='a': the learning rate's numerator must be a finite number > 0",
+    "papd.InvQua(0.1, 6.0, weights=[1.0])": "weights=[1.0]: a finite number >= 0, or a tuple of one a constraint",
+    "papd.PID(kp='a')": "kp='a': a multiplier's gain must be a finite number >= 0",
+}
+
+
+def test_values_of_a_wrong_kind_are_told_in_one_line() -> None:
+    """In a process of its own, as a user runs it: here the tests' type checker would be the first to speak."""
+    lines = ["import papd", "from papd.envs.probes import bandit"]
+    for call in WRONG_KINDS:
+        lines += ["try:", f"    {call}", "except papd.errors.ConfigError as error:", "    print(error)"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    told = done.stdout.splitlines()
+    assert len(told) == len(WRONG_KINDS)
+    assert [words for words, line in zip(WRONG_KINDS.values(), told, strict=True) if words not in line] == []
+
+
 def test_a_reward_that_is_no_number_stops_the_run_and_keeps_the_state() -> None:
     agent = papd.PPOLag(Counting(3, 9, cost=float("nan")), **SMALL)
     with pytest.raises(EnvironmentFault, match=r"test/Counting: .* iteration 1 is no finite number"):
         agent.iterate()
     assert agent.env_steps == 0
+
+
+def test_a_host_environment_that_no_agent_can_use_is_told() -> None:
+    from papd.envs.registry import make as make_env
+
+    for name, words in (
+        ("tests.envs.strangers:NoCost", r"reported no 'cost' .* put info\['cost'\] = 0.0 or more"),
+        (
+            "tests.envs.strangers:ManySwitches",
+            "neither a vector of real numbers nor Discrete: wrap the environment",
+        ),
+        ("tests.agents.counting_gym:broken", r"step 3 gave a non-finite observation"),
+    ):
+        with pytest.raises(ConfigError, match=words) as raised:
+            make_env(name, max_episode_steps=9)
+        assert "\n" not in str(raised.value)
 
 
 def test_a_twin_by_its_id(tmp_path: Path) -> None:
