@@ -7,45 +7,54 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from papd.agents.hyper import DDPGHyper, Hyper, PPOHyper
+from papd.agents.hyper import DDPGHyper, PPOHyper
 from papd.agents.iteration import init_state, iterate
 from papd.agents.state import Controls, stack, unstack
 from papd.core.multiplier import PID
 from papd.core.rates import Constant, InvLin, InvQua
+from papd.errors import ConfigError
 from tests.agents.counting_env import Counting
 
 SMALL = {"hidden_sizes": (8,), "num_envs": 3, "episodes_per_iteration": 4}
 
 
-@pytest.mark.parametrize(
-    "hyper",
-    [
-        PPOHyper(**SMALL, minibatch_size=8),
-        PPOHyper(**{**SMALL, "rollout": "steps", "steps_per_iteration": 30}, minibatch_size=8),
-        DDPGHyper(**SMALL, buffer_size=100, batch_size=8),
-    ],
-    ids=["ppol-episodes", "ppol-steps", "ddpgl"],
+HYPERS = {
+    "ppol-episodes": PPOHyper(**SMALL, minibatch_size=8),
+    "ppol-steps": PPOHyper(**{**SMALL, "rollout": "steps", "steps_per_iteration": 30}, minibatch_size=8),
+    "ddpgl": DDPGHyper(**SMALL, buffer_size=100, batch_size=8),
+}
+ENV = Counting(3, 9, cost=3.0)
+ONE = {name: jax.jit(lambda s, h=hyper: iterate(ENV, h, s)) for name, hyper in HYPERS.items()}
+MANY = {name: jax.jit(jax.vmap(lambda s, h=hyper: iterate(ENV, h, s))) for name, hyper in HYPERS.items()}
+
+members = st.tuples(
+    st.integers(0, 2**32 - 1),  # seed
+    st.sampled_from([Constant(0.003), InvLin(0.01, 3.0), InvQua(0.05, 6.0), InvQua(0.1, 2.0, weights=0.5)]),
+    st.sampled_from([PID(), PID(0.3, 0.01, 0.0, cap=1.5)]),
+    st.floats(0.0, 20.0, width=32),  # cost limit
 )
-def test_population_of_seeds_rules_and_limits_is_single_runs(hyper: Hyper) -> None:
-    env = Counting(3, 9, cost=3.0)
-    rules = [Constant(0.003), InvLin(0.01, 3.0), InvQua(0.05, 6.0)]
-    controls = [
-        Controls(rule, PID(), jnp.array([limit])) for rule, limit in zip(rules, (2.0, 5.0, 9.0), strict=True)
+
+
+@pytest.mark.parametrize("kind", HYPERS)
+@settings(max_examples=8, deadline=None)
+@given(st.lists(members, min_size=3, max_size=3))
+def test_population_of_seeds_rules_and_limits_is_single_runs(kind: str, drawn: list) -> None:
+    singles = [
+        init_state(ENV, HYPERS[kind], Controls(rate, rule, jnp.array([limit])), seed)
+        for seed, rate, rule, limit in drawn
     ]
-    singles = [init_state(env, hyper, c, seed) for seed, c in enumerate(controls)]
-    one = eqx.filter_jit(iterate)
-    many = jax.jit(jax.vmap(lambda s: iterate(env, hyper, s)))
     population = stack(singles)
     for _ in range(3):
-        singles = [one(env, hyper, s)[0] for s in singles]
-        population = many(population)[0]
+        singles = [ONE[kind](s)[0] for s in singles]
+        population = MANY[kind](population)[0]
     for alone, together in zip(singles, unstack(population), strict=True):
         for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
             if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
                 a, b = jax.random.key_data(a), jax.random.key_data(b)
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
-    assert len({float(s.multiplier.value[0]) for s in singles}) == 3
 
 
 def test_the_rate_moves_without_a_new_compilation() -> None:
@@ -89,8 +98,13 @@ def test_a_gradient_that_is_no_number_is_left_out_and_counted() -> None:
 
 
 def test_hyper_parameters_are_checked() -> None:
-    from papd.errors import ConfigError
-
-    for change in ({"gamma": 1.5}, {"hidden_sizes": ()}, {"minibatch_size": 0}, {"target_kl": 0.0}):
-        with pytest.raises(ConfigError, match=next(iter(change))):
+    wrong = (
+        {"gamma": 1.5},
+        {"hidden_sizes": ()},
+        {"minibatch_size": 0},
+        {"minibatch_size": True},
+        {"target_kl": 0.0},
+    )
+    for change in wrong:
+        with pytest.raises(ConfigError, match=f"^{next(iter(change))}="):
             dataclasses.replace(PPOHyper(), **change)
