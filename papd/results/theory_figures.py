@@ -87,7 +87,7 @@ def _rates() -> Figure:
         yscale="log",
         xlabel="Rate $\\eta$ ($L = 10$, $\\mu = 1$)",
         ylabel="Bound on $\\|\\theta_{k+1}-\\theta^*\\|^2 / \\delta_k$",
-        ylim=(0.4, 300.0),
+        ylim=(0.4, 3000.0),
     )
     axis.legend(fontsize=7, ncols=1, loc="upper left", title="least at", title_fontsize=7, borderaxespad=0.1)
     return figure
