@@ -50,7 +50,9 @@ def test_a_page_has_the_papers_numbers_ours_and_a_verdict_on_every_claim(tmp_pat
     assert [cell.strip() for cell in row.split("|")[3:5]] == ["cannot be told at 1 seed"] * 2
     index = (results / "paper.md").read_text()
     assert row in index
-    assert "Not run yet: `motivation`, `runtime`, `ddpgl`." in index  # The unscaled cases are others' cases too.
+    assert (
+        "Not run yet: `motivation`, `runtime`, `ddpgl`." in index
+    )  # The unscaled cases are others' cases too.
 
 
 def test_environments_are_pooled_on_one_scale(tmp_path: Path) -> None:
