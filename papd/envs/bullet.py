@@ -91,7 +91,6 @@ TASKS: dict[str, Callable[[Any, agents.Body], tasks.Task]] = {
     "RunTask": tasks.Run,
     "CircleTask": tasks.Circle,
     "ReachGoalTask": tasks.Reach,
-    "PushTask": tasks.Push,
     "GatherTask": tasks.Gather,
 }
 

@@ -173,43 +173,6 @@ class Reach:
         return [*seen, *self._bins.observe(), (self._goal[0] - x) / size, (self._goal[1] - y) / size]
 
 
-class Push:
-    """``tasks.PushTask``: the puck to the goal."""
-
-    costs: tuple[str, ...] = ("cost_collisions",)
-
-    def __init__(self, world: Any, body: Body):
-        self._task, self._body, self._norm = world.task, body, Norm()
-        self._client, self._size = world.bullet_client_id, world.world.env_dim
-        self._goal, self._old_distance = (0.0, 0.0), 0.0
-
-    def reset(self) -> None:
-        """Where the goal is."""
-        x, y = self._task.goal.get_position()[:2].tolist()
-        self._goal, self._old_distance = (x, y), float(self._task.old_dist)
-
-    def before_physics(self) -> None:
-        """Nothing moves but the agent and what it pushes."""
-
-    def evaluate(self) -> Evaluation:
-        """``calculate_reward``, and the next goal where this one is reached. The package has no cost here."""
-        x, y, _ = self._body.position
-        distance = self._norm(x - self._goal[0], y - self._goal[1])
-        reward = self._old_distance - distance + float(0.01 * self._body.reward)
-        self._old_distance = distance
-        (x, y, _), _ = pb.getBasePositionAndOrientation(self._task.puck.body_id, self._client)
-        if self._norm(x - self._goal[0], y - self._goal[1]) < self._task.goal.radius:
-            reward += 30
-            self._task.update_goal()
-            self.reset()
-        return reward, (0.0, 0.0), False
-
-    def observe(self) -> list[float]:
-        """The way to the goal."""
-        x, y, _ = self._body.position
-        return [(self._goal[0] - x) / self._size, (self._goal[1] - y) / self._size]
-
-
 class Gather:
     """``tasks.GatherTask``: apples, not bombs."""
 

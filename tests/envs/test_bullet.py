@@ -23,12 +23,10 @@ COUNT = {
     "SafetyBallCircle-v0": 100,
     "SafetyBallReach-v0": 6,
     "SafetyBallGather-v0": 6,
-    "SafetyBallPush-v0": 10,
     "SafetyCarRun-v0": 6,
     "SafetyCarCircle-v0": 4,
     "SafetyCarReach-v0": 2,
     "SafetyCarGather-v0": 2,
-    "SafetyCarPush-v0": 2,
 }
 """Random episodes compared here. ``python benchmarks/envs.py --equal 100`` compares 100 of each."""
 
