@@ -8,7 +8,6 @@ import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import pybullet as pb
 from bullet_safety_gym.envs.sensors import PseudoLIDARSensor
 
 from papd.envs.bullet_agents import Bins, Body, Norm, Rays
