@@ -47,7 +47,7 @@ def assumptions(
 ) -> dict[str, Sides]:
     """Both sides of every assumption but the two about curvature; those of the lemma only where there is a mu."""
     far = trace.theta[:1] + FAR * jnp.eye(trace.theta.shape[-1])
-    apart = jnp.linalg.norm(trace.multiplier - optimum.multiplier, axis=-1)
+    apart = jnp.linalg.norm(trace.multiplier - optimum.multiplier[None, :], axis=-1)
     half = apart.shape[0] // 2
     found = {
         "bounded cost": Sides(_norms(jax.vmap(problem.costs)(far)), jnp.full(far.shape[:1], constants.cost)),
