@@ -173,7 +173,7 @@ def surrogate(
         deviation = jnp.sqrt(weight @ centred**2) + 1e-8
         advantages = centred / deviation[None, :]
     advantages = advantages * jnp.concatenate([jnp.full(1, reward), jnp.ones_like(costs)])[None, :]
-    return ppol_loss(hyper, log_prob - rows.log_prob, advantages, costs, rows.weight)
+    return ppol_loss(hyper, log_prob - rows.log_prob, advantages, costs, weight)
 
 
 def adam_scale(learner: PPOState) -> Float[Array, " n"]:
