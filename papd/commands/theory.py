@@ -12,6 +12,10 @@ from papd.commands.show import print_json
 from papd.errors import ConfigError
 
 
+BRIDGE_WIDTH = 110
+"""The bridge's table is numbers in ten columns: narrower, it would tell none of them."""
+
+
 @dataclass(frozen=True)
 class Options:
     """Check the paper's statements on problems whose constants are known, and show where they need a correction."""
@@ -67,5 +71,7 @@ def _bridge(options: Options) -> int:
     if options.json:
         print_json(values)
     else:
-        Console().print(bridge_table(rows))
+        console = Console()
+        console.width = max(console.width, BRIDGE_WIDTH)
+        console.print(bridge_table(rows))
     return 0
