@@ -11,7 +11,6 @@ from papd.commands.parse import parse
 from papd.commands.show import print_json
 from papd.errors import ConfigError
 
-
 BRIDGE_WIDTH = 110
 """The bridge's table is numbers in ten columns: narrower, it would tell none of them."""
 
