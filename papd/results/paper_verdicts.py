@@ -76,10 +76,12 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """holds (every part), holds partly, does not hold, cannot be told at n seeds, or not run."""
+        """holds (every part), holds partly, does not hold, cannot be told at n seeds, or not run (in full)."""
         yes, no, unknown = (self.count(answer) for answer in ("yes", "no", "unknown"))
         if yes + no + unknown == 0:
             return "not run"
+        if self.count("not run") and not (yes and no):
+            return "not run in full"
         if yes:
             return "holds" if yes == len(self.parts) else "holds partly"
         if no:

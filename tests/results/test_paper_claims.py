@@ -195,7 +195,7 @@ def test_what_was_not_run_is_said() -> None:
     assert set(words(nothing).values()) == {"not run"}
     assert nothing.readings() == []
     ball = words(results_of("ppol", lambda cell: ppol(cell) if cell.env == "BallRun" else None))
-    assert ball["0.0001 is the worst everywhere"] == "holds partly"
+    assert ball["0.0001 is the worst everywhere"] == "not run in full"
     assert ball["InvLin and InvQua win on Circle"] == "not run"
 
 

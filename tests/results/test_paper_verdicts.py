@@ -39,7 +39,9 @@ def verdict(*answers: Answer, seeds: int = 5) -> Verdict:
         (("yes", "yes"), "holds", "holds"),
         (("yes", "unknown"), "holds partly", "holds partly (1 yes, 1 cannot be told)"),
         (("yes", "no"), "holds partly", "holds partly (1 yes, 1 no)"),
-        (("yes", "not run"), "holds partly", "holds partly (1 yes, 1 not run)"),
+        (("yes", "not run"), "not run in full", "not run in full (1 yes, 1 not run)"),
+        (("no", "not run"), "not run in full", "not run in full (1 no, 1 not run)"),
+        (("yes", "no", "not run"), "holds partly", "holds partly (1 yes, 1 no, 1 not run)"),
         (("no", "no"), "does not hold", "does not hold"),
         (("no", "unknown"), "does not hold", "does not hold (1 no, 1 cannot be told)"),
         (("unknown", "unknown"), "cannot be told at 5 seeds", "cannot be told at 5 seeds"),
@@ -53,8 +55,9 @@ def test_every_word_is_reached(answers: tuple[Answer, ...], word: str, shown: st
 
 
 def test_the_fewest_seeds_are_told_of_parts_that_were_run() -> None:
-    parts = (Part("a", "unknown", "", 5), Part("b", "unknown", "", 1), Part("c", "not run"))
+    parts = (Part("a", "unknown", "", 5), Part("b", "unknown", "", 1))
     assert Verdict(parts).word == "cannot be told at 1 seed"
+    assert Verdict((*parts, Part("c", "not run"))).seeds == 1
 
 
 def test_feasible_first_decides_what_is_better() -> None:
