@@ -16,7 +16,7 @@ class Options:
     """Measure training, updates beside bare matrix products, compilation, twins and the real simulator."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[PART ...]")] = ()
-    """learn, ddpgl, update, compile, twins, real, ratio; all of them by default (4 minutes on two idle cores)."""
+    """learn, ddpgl, update, compile, twins, real, ratio; all of them by default (minutes, on an idle machine)."""
     steps: Annotated[str, tyro.conf.arg(metavar="N")] = "400_000"
     """Environment steps of each training that is measured."""
     json: bool = False

@@ -109,6 +109,10 @@ class Agent(abc.ABC):
         """Go on for whole iterations until ``steps`` more steps are taken, or the callback answers False."""
         if isinstance(steps, bool) or not (is_finite(steps) and steps >= 1):
             raise ConfigError(f"steps={steps!r}: steps must be a number >= 1")
+        if callback is not None and not callable(callback):
+            raise ConfigError(
+                f"callback={callback!r}: a callback is a function of the agent and the iteration's row"
+            )
         goal = self.env_steps + steps
         while self.env_steps < goal:
             row = self.iterate()
@@ -121,7 +125,12 @@ class Agent(abc.ABC):
     ) -> tuple[np.ndarray, None]:
         """The action for one observation or a batch, in the environment's units (and no recurrent state)."""
         inputs = self.env.observation_space.shape[0]
-        observations = np.asarray(observation, np.float32)
+        try:
+            observations = np.asarray(observation, np.float32)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"observation={observation!r}: an observation is an array of numbers"
+            ) from error
         if observations.ndim not in (1, 2) or observations.shape[-1] != inputs:
             raise ConfigError(
                 f"observation of shape {observations.shape}: {self.env.name} has observations of shape ({inputs},), "

@@ -152,6 +152,10 @@ def test_wrong_rates_environments_and_spaces_are_told() -> None:
 
 def test_observations_that_are_no_numbers_or_misfit_are_refused() -> None:
     agent = make()
+    with pytest.raises(ConfigError, match="an array of numbers"):
+        agent.predict("a")
+    with pytest.raises(ConfigError, match="a callback is a function"):
+        agent.learn(1, callback="often")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="contains NaN"):
         agent.predict(np.array([0.0, np.nan]))
     with pytest.raises(ConfigError, match=r"observations of shape \(2,\)"):
