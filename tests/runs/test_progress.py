@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -118,12 +119,16 @@ def test_a_terminal_gets_a_panel_and_keeps_its_cursor(monkeypatch: pytest.Monkey
 def test_a_reader_who_leaves_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A closed terminal answers every write with an error; so do a closed pipe and a full disk."""
     far = on_a_terminal(monkeypatch)
+    threads = set(threading.enumerate())
     panel = Panel(Goal("run", 1_000_000, (10.0,)))
     os.close(far)
     panel.update(ROW)
     panel.note("nobody reads this")
     time.sleep(0.3)  # The thread draws, too.
     panel.close()
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
     monkeypatch.setattr(sys, "stderr", open("/dev/full", "w"))  # noqa: SIM115
     for follower in (Lines(Goal("run", 10, (10.0,))), Silent()):
         follower.update(ROW)
