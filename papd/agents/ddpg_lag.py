@@ -142,7 +142,7 @@ def update(
 
 def targets(networks: DDPGNetworks, rows: Transition) -> Float[Array, "n k"]:
     """n-step sums plus the discounted value of the target networks where they lead."""
-    action = jax.vmap(networks.policy.mode)(rows.bootstrap)
+    action = networks.policy.modes(rows.bootstrap)
     return rows.sums + rows.discount[:, None] * _action_values(networks.critics, rows.bootstrap, action)
 
 
@@ -160,7 +160,7 @@ def actor_loss(
     multiplier: Float[Array, " m"],
 ) -> Float[Array, ""]:
     """(-Q_R + sum_i lambda_i Q_i) / (1 + sum_i lambda_i) at the policy's actions."""
-    values = jnp.mean(_action_values(critics, observation, jax.vmap(policy.mode)(observation)), axis=0)
+    values = jnp.mean(_action_values(critics, observation, policy.modes(observation)), axis=0)
     scale = 1 + jnp.sum(multiplier) if hyper.rescale_loss else 1.0
     return (jnp.sum(multiplier * values[1:]) - values[0]) / scale
 
@@ -169,7 +169,7 @@ def _action_values(
     critics: tuple[MLP, ...], observation: Float[Array, "n o"], action: Float[Array, "n a"]
 ) -> Float[Array, "n k"]:
     pair = jnp.concatenate([observation, action], axis=1)
-    return jnp.concatenate([jax.vmap(critic)(pair) for critic in critics], axis=1)
+    return jnp.concatenate([critic.rows(pair) for critic in critics], axis=1)
 
 
 def _adam(parameters: Any, gradient: Any, state: Any, rate: Float[Array, ""]) -> tuple[Any, Any]:

@@ -20,6 +20,44 @@ AgentAction = Float[Array, " action"] | Int[Array, ""]
 """An action as the policy knows it: a vector around [-1, 1], or the number of a choice."""
 
 
+NARROW = 32
+"""Up to so many inputs a layer is computed again, transposed, in less time than its output takes to be transposed."""
+
+
+@jax.custom_vjp
+def rows_product(
+    x: Float[Array, "n i"], transposed: Float[Array, "i n"], weight: Float[Array, "i o"]
+) -> Float[Array, "n o"]:
+    """x W for many rows; ``transposed`` is x^T, for the gradient of W and nothing else.
+
+    The gradient is x^T g. As automatic differentiation writes it, XLA's CPU runtime computes it at half the speed of
+    its other products, and at a tenth where g is narrow. With x^T at hand, or as (g^T x)^T, it is as fast as they are.
+    """
+    return x @ weight
+
+
+def _product_and_factors(
+    x: Array, transposed: Array, weight: Array
+) -> tuple[Array, tuple[Array, Array, Array]]:
+    return x @ weight, (x, transposed, weight)
+
+
+def _product_gradient(given: tuple[Array, Array, Array], gradient: Array) -> tuple[Array, Array, Array]:
+    x, transposed, weight = given
+    inputs, outputs = weight.shape
+    by_weight = _apart(gradient.T @ x).T if outputs < inputs else transposed @ gradient
+    return gradient @ weight.T, jnp.zeros_like(transposed), by_weight
+
+
+rows_product.defvjp(_product_and_factors, _product_gradient)
+
+
+def _apart(x: Array) -> Array:
+    """The same; a transposition before or after it is not folded into a product."""
+    same: Array = jax.lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
+    return same
+
+
 class Linear(eqx.Module):
     """x W + b."""
 
@@ -41,6 +79,19 @@ class MLP(eqx.Module):
         for layer in self.layers[:-1]:
             x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
+
+    def rows(self, x: Float[Array, "n inputs"]) -> Float[Array, "n outputs"]:
+        """``jax.vmap`` of the network, faster to differentiate by its weights (in reverse mode alone)."""
+        across = _apart(x.T)
+        for layer in self.layers[:-1]:
+            narrow = x.shape[1] <= NARROW
+            y = jax.nn.relu(
+                rows_product(x, jax.lax.stop_gradient(across), layer.weight) + layer.bias[None, :]
+            )
+            across = jax.nn.relu(layer.weight.T @ across + layer.bias[:, None]) if narrow else _apart(y.T)
+            x = y
+        last = self.layers[-1]
+        return rows_product(x, jax.lax.stop_gradient(across), last.weight) + last.bias[None, :]
 
 
 def make_mlp(rng: np.random.Generator, inputs: int, hidden_sizes: tuple[int, ...], outputs: int) -> MLP:
@@ -71,15 +122,28 @@ class Policy(eqx.Module):
 
 
 class StochasticPolicy(Policy):
-    """A policy whose probabilities PPO needs."""
+    """A policy whose probabilities PPO needs: a distribution that its network's output names."""
+
+    @property
+    @abc.abstractmethod
+    def network(self) -> MLP:
+        """What maps an observation to the distribution's parameters."""
 
     @abc.abstractmethod
+    def log_prob_of(self, output: Float[Array, " k"], action: AgentAction) -> Float[Array, ""]:
+        """The logarithm of the action's density (or probability), given the network's output."""
+
+    @abc.abstractmethod
+    def entropy_of(self, output: Float[Array, " k"]) -> Float[Array, ""]:
+        """The entropy of the distribution, given the network's output."""
+
     def log_prob(self, observation: Float[Array, " observation"], action: AgentAction) -> Float[Array, ""]:
         """The logarithm of the action's density (or probability)."""
+        return self.log_prob_of(self.network(observation), action)
 
-    @abc.abstractmethod
     def entropy(self, observation: Float[Array, " observation"]) -> Float[Array, ""]:
         """The entropy of the distribution."""
+        return self.entropy_of(self.network(observation))
 
 
 class GaussianPolicy(StochasticPolicy):
@@ -87,6 +151,11 @@ class GaussianPolicy(StochasticPolicy):
 
     mean: MLP
     log_std: Float[Array, " action"]
+
+    @property
+    def network(self) -> MLP:
+        """The mean's, before the tanh."""
+        return self.mean
 
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The mean, in [-1, 1]."""
@@ -97,20 +166,25 @@ class GaussianPolicy(StochasticPolicy):
         noise = jax.random.normal(key, self.log_std.shape)
         return self.mode(observation) + jnp.exp(self.log_std) * noise
 
-    def log_prob(self, observation: Float[Array, " observation"], action: AgentAction) -> Float[Array, ""]:
+    def log_prob_of(self, output: Float[Array, " action"], action: AgentAction) -> Float[Array, ""]:
         """Summed over the action's dimensions."""
-        z = (action - self.mode(observation)) * jnp.exp(-self.log_std)
+        z = (action - jnp.tanh(output)) * jnp.exp(-self.log_std)
         return -0.5 * jnp.sum(z * z) - jnp.sum(self.log_std) - 0.5 * math.log(2 * math.pi) * z.size
 
-    def entropy(self, observation: Float[Array, " observation"]) -> Float[Array, ""]:
+    def entropy_of(self, output: Float[Array, " action"]) -> Float[Array, ""]:
         """The same everywhere."""
-        return jnp.sum(self.log_std) + 0.5 * (1 + math.log(2 * math.pi)) * self.log_std.size
+        return jnp.sum(self.log_std) + 0.5 * (1 + math.log(2 * math.pi)) * output.size
 
 
 class CategoricalPolicy(StochasticPolicy):
     """A softmax over the numbers of a discrete action space."""
 
     logits: MLP
+
+    @property
+    def network(self) -> MLP:
+        """The logits'."""
+        return self.logits
 
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The choice of the largest logit."""
@@ -120,13 +194,13 @@ class CategoricalPolicy(StochasticPolicy):
         """A choice drawn from the softmax."""
         return jax.random.categorical(key, self.logits(observation))
 
-    def log_prob(self, observation: Float[Array, " observation"], action: AgentAction) -> Float[Array, ""]:
+    def log_prob_of(self, output: Float[Array, " choices"], action: AgentAction) -> Float[Array, ""]:
         """The log-softmax at the choice."""
-        return jax.nn.log_softmax(self.logits(observation))[action]
+        return jax.nn.log_softmax(output)[action]
 
-    def entropy(self, observation: Float[Array, " observation"]) -> Float[Array, ""]:
+    def entropy_of(self, output: Float[Array, " choices"]) -> Float[Array, ""]:
         """-sum p log p."""
-        log_p = jax.nn.log_softmax(self.logits(observation))
+        log_p = jax.nn.log_softmax(output)
         return -jnp.sum(jnp.exp(log_p) * log_p)
 
 
@@ -139,6 +213,10 @@ class DeterministicPolicy(Policy):
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The action, in [-1, 1]."""
         return jnp.tanh(self.action(observation))
+
+    def modes(self, observation: Float[Array, "n observation"]) -> Float[Array, "n action"]:
+        """The actions for many observations, to be differentiated by the weights."""
+        return jnp.tanh(self.action.rows(observation))
 
     def sample(self, key: PRNGKeyArray, observation: Float[Array, " observation"]) -> AgentAction:
         """The action plus noise, which may leave [-1, 1]."""

@@ -154,34 +154,22 @@ def update(
 def loss(
     hyper: PPOHyper, networks: PPONetworks, rows: Rows, multiplier: Float[Array, " m"]
 ) -> tuple[Float[Array, ""], Losses]:
-    """The policy's loss plus ``value_coefficient`` times the critics'.
-
-    The rows are taken in two halves, whose sum it is: XLA's CPU runtime then computes the halves side by side.
-    """
-    share = rows.weight / jnp.sum(rows.weight)
+    """The policy's loss plus ``value_coefficient`` times the critics'."""
+    policy, weight = networks.policy, rows.weight / jnp.sum(rows.weight)
     advantages = _normalise(rows.advantages, rows.weight) if hyper.normalize_advantages else rows.advantages
-    rows = eqx.tree_at(lambda r: (r.advantages, r.weight), rows, (advantages, share))
-    middle = share.shape[0] // 2
-    halves = (jax.tree.map(lambda x: x[:middle], rows), jax.tree.map(lambda x: x[middle:], rows))
-    losses = jax.tree.map(jnp.add, *(_partial_losses(hyper, networks, half, multiplier) for half in halves))
-    return losses.policy_loss + hyper.value_coefficient * losses.critic_loss, losses
-
-
-def _partial_losses(
-    hyper: PPOHyper, networks: PPONetworks, rows: Rows, multiplier: Float[Array, " m"]
-) -> Losses:
-    """What some rows add to the losses of a minibatch, in which all weights add up to 1."""
-    log_prob = jax.vmap(networks.policy.log_prob)(rows.observation, rows.action)
-    values = jax.vmap(networks.values)(rows.observation)
-    entropy = jax.vmap(networks.policy.entropy)(rows.observation)
-    return Losses(
-        policy_loss=ppol_loss(hyper, log_prob - rows.log_prob, rows.advantages, multiplier, rows.weight),
-        critic_loss=jnp.sum(jnp.sum((rows.returns - values) ** 2, axis=1) * rows.weight),
-        kl=jnp.sum((rows.log_prob - log_prob) * rows.weight),
-        entropy=jnp.sum(entropy * rows.weight),
+    output = policy.network.rows(rows.observation)
+    log_prob = jax.vmap(policy.log_prob_of)(output, rows.action)
+    entropy = jax.vmap(policy.entropy_of)(output)
+    values = jnp.concatenate([critic.rows(rows.observation) for critic in networks.critics], axis=1)
+    losses = Losses(
+        policy_loss=ppol_loss(hyper, log_prob - rows.log_prob, advantages, multiplier, weight),
+        critic_loss=jnp.sum(jnp.sum((rows.returns - values) ** 2, axis=1) * weight),
+        kl=jnp.sum((rows.log_prob - log_prob) * weight),
+        entropy=jnp.sum(entropy * weight),
         updates=jnp.int32(0),
         skipped=jnp.int32(0),
     )
+    return losses.policy_loss + hyper.value_coefficient * losses.critic_loss, losses
 
 
 def ppol_loss(
