@@ -110,15 +110,23 @@ def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Float[np.nd
 
 
 class Policy(eqx.Module):
-    """A distribution over actions for each observation."""
+    """A distribution over actions for each observation, written as a function of the observation and of noise."""
 
     @abc.abstractmethod
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The most likely action."""
 
     @abc.abstractmethod
+    def noise(self, key: PRNGKeyArray) -> Float[Array, " n"]:
+        """What a random action is made of beside the observation. It can be drawn long before."""
+
+    @abc.abstractmethod
+    def explore(self, observation: Float[Array, " observation"], noise: Float[Array, " n"]) -> AgentAction:
+        """The random action of this noise."""
+
     def sample(self, key: PRNGKeyArray, observation: Float[Array, " observation"]) -> AgentAction:
         """A random action."""
+        return self.explore(observation, self.noise(key))
 
 
 class StochasticPolicy(Policy):
@@ -161,9 +169,14 @@ class GaussianPolicy(StochasticPolicy):
         """The mean, in [-1, 1]."""
         return jnp.tanh(self.mean(observation))
 
-    def sample(self, key: PRNGKeyArray, observation: Float[Array, " observation"]) -> AgentAction:
-        """Mean plus noise, which may leave [-1, 1]."""
-        noise = jax.random.normal(key, self.log_std.shape)
+    def noise(self, key: PRNGKeyArray) -> Float[Array, " action"]:
+        """Standard normal."""
+        return jax.random.normal(key, self.log_std.shape)
+
+    def explore(
+        self, observation: Float[Array, " observation"], noise: Float[Array, " action"]
+    ) -> AgentAction:
+        """Mean plus scaled noise, which may leave [-1, 1]."""
         return self.mode(observation) + jnp.exp(self.log_std) * noise
 
     def log_prob_of(self, output: Float[Array, " action"], action: AgentAction) -> Float[Array, ""]:
@@ -190,9 +203,15 @@ class CategoricalPolicy(StochasticPolicy):
         """The choice of the largest logit."""
         return jnp.argmax(self.logits(observation))
 
-    def sample(self, key: PRNGKeyArray, observation: Float[Array, " observation"]) -> AgentAction:
+    def noise(self, key: PRNGKeyArray) -> Float[Array, " choices"]:
+        """Gumbel's distribution: the largest of logits plus this is drawn from their softmax."""
+        return jax.random.gumbel(key, self.logits.layers[-1].bias.shape)
+
+    def explore(
+        self, observation: Float[Array, " observation"], noise: Float[Array, " choices"]
+    ) -> AgentAction:
         """A choice drawn from the softmax."""
-        return jax.random.categorical(key, self.logits(observation))
+        return jnp.argmax(self.logits(observation) + noise)
 
     def log_prob_of(self, output: Float[Array, " choices"], action: AgentAction) -> Float[Array, ""]:
         """The log-softmax at the choice."""
@@ -208,7 +227,8 @@ class DeterministicPolicy(Policy):
     """A tanh-bounded action, explored with Gaussian noise of a fixed standard deviation (DDPG)."""
 
     action: MLP
-    noise: float = eqx.field(static=True)
+    exploration: float = eqx.field(static=True)
+    """Standard deviation."""
 
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The action, in [-1, 1]."""
@@ -218,10 +238,15 @@ class DeterministicPolicy(Policy):
         """The actions for many observations, to be differentiated by the weights."""
         return jnp.tanh(self.action.rows(observation))
 
-    def sample(self, key: PRNGKeyArray, observation: Float[Array, " observation"]) -> AgentAction:
-        """The action plus noise, which may leave [-1, 1]."""
-        mode = self.mode(observation)
-        return mode + self.noise * jax.random.normal(key, mode.shape)
+    def noise(self, key: PRNGKeyArray) -> Float[Array, " action"]:
+        """Standard normal."""
+        return jax.random.normal(key, self.action.layers[-1].bias.shape)
+
+    def explore(
+        self, observation: Float[Array, " observation"], noise: Float[Array, " action"]
+    ) -> AgentAction:
+        """The action plus scaled noise, which may leave [-1, 1]."""
+        return self.mode(observation) + self.exploration * noise
 
 
 def make_policy(

@@ -112,9 +112,11 @@ def _play(
     """Step every environment ``steps`` times; an ended one starts again, or stands still, invalid."""
     count = player.alive.shape[0]
 
-    def step(player: Player, keys: _Keys) -> tuple[Player, tuple[Batch, tuple[Array, Array]]]:
-        action_keys, step_keys, reset_key = keys
-        action = jax.vmap(policy.sample)(action_keys, player.observation)
+    def step(
+        player: Player, random: tuple[Array, Key[Array, " N"], PRNGKeyArray]
+    ) -> tuple[Player, tuple[Batch, tuple[Array, Array]]]:
+        noise, step_keys, reset_key = random
+        action = jax.vmap(policy.explore)(player.observation, noise)
         sent = jax.vmap(lambda a: to_environment(env.action_space, a))(action)
         outcome = _step_all(env, player, step_keys, sent)
         valid = player.alive
@@ -140,9 +142,10 @@ def _play(
             following = jax.tree.map(lambda new, old: _where(valid, new, old), moved, stays)
         return following, (row, (total_return, total_cost))
 
-    # All keys at once: as a step of its own, splitting twenty keys takes XLA's CPU runtime as long as the policy does.
+    # All at once: in each step, keys and noise would take XLA's CPU runtime longer than the policy does.
     keys = jax.vmap(lambda each: _three(each, count))(jax.random.split(key, steps))
-    return jax.lax.scan(step, player, keys)
+    noise = jax.vmap(jax.vmap(policy.noise))(keys[0])
+    return jax.lax.scan(step, player, (noise, *keys[1:]))
 
 
 def _step_all(env: CMDP, player: Player, keys: Key[Array, " N"], action: Array) -> Step:
@@ -194,11 +197,8 @@ def is_finite(batch: Batch) -> Bool[Array, ""]:
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(part)) for part in parts]))
 
 
-_Keys = tuple[Key[Array, " N"], Key[Array, " N"], PRNGKeyArray]
-"""Of one step: for each action, each environment, and new episodes."""
-
-
-def _three(key: PRNGKeyArray, count: int) -> _Keys:
+def _three(key: PRNGKeyArray, count: int) -> tuple[Key[Array, " N"], Key[Array, " N"], PRNGKeyArray]:
+    """For each action, for each environment, and for new episodes."""
     keys = jax.random.split(key, 2 * count + 1)
     return keys[:count], keys[count:-1], keys[-1]
 

@@ -56,6 +56,10 @@ class Crew(Protocol):
     def finish(self) -> None:
         """Wait until it is carried out."""
 
+    def answers_on(self) -> int | None:
+        """The descriptor that can be read when it is carried out; None where :meth:`finish` does the work itself."""
+        ...
+
     def hang_up(self) -> None:
         """Begin to close."""
 
@@ -145,6 +149,10 @@ class WorkerCrew:
     def finish(self) -> None:
         """Wait for one byte on the other pipe."""
         self._answer(self._time_limit)
+
+    def answers_on(self) -> int:
+        """The other pipe."""
+        return self._replies
 
     def _write(self, data: bytes) -> None:
         self._awaited = True
@@ -243,6 +251,9 @@ class LocalCrew:
             self._runner.run(self._command)
         except Exception as error:  # A stranger's environment may raise anything.
             raise CrewError("raised", in_one_line(error)) from error
+
+    def answers_on(self) -> None:
+        """It does the work itself."""
 
     def hang_up(self) -> None:
         """No one listens."""

@@ -1,4 +1,4 @@
-"""Environments stepped outside JAX: several in each worker process, one synchronisation a step.
+"""Environments stepped outside JAX: several in each worker process, one synchronisation a step of its batch.
 
 :class:`HostEnv` describes an environment, :class:`HostVector` steps ``num_envs`` of it. A worker that dies, hangs or
 raises is replaced, and the episodes it was in begin again from their seeds; the log (standard error, where nobody set
@@ -8,9 +8,10 @@ it up otherwise) shows it at once and ``drain_faults`` tells what happened.
 import itertools
 import logging
 import os
+import select
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -25,6 +26,9 @@ from papd.envs.stepping import RESET, STEP, Batch, Sizes, Stepper, memory_needed
 from papd.errors import ConfigError, EnvironmentFault
 
 LOG = logging.getLogger(__name__)
+
+PATIENCE = 1.0
+"""Seconds without any answer after which one worker is waited for, so that its time limit counts."""
 
 LONGEST_STEP = 1_000_000
 """Seconds; a step that may take longer has no limit to speak of."""
@@ -128,6 +132,18 @@ def _stop_all(crews: list[Crew]) -> None:
         crew.stop()
 
 
+class _Sent(NamedTuple):
+    """A step that a share's rows are in."""
+
+    stepped: np.ndarray
+    told: np.ndarray
+    """The rows that began again since their last step."""
+    failed: CrewError | None
+    """What went wrong at once."""
+    answer: int | None
+    """The descriptor to wait for; None where there is nothing to wait for."""
+
+
 class HostVector:
     """``num_envs`` environments, stepped together. Use it from one thread, and close it (or use ``with``)."""
 
@@ -139,10 +155,13 @@ class HostVector:
         self._crews: list[Crew] = []
         self._stop = weakref.finalize(self, _stop_all, self._crews)
         self._batch = self._hire(sizes, workers)
+        self.shares = [slice(crew.rows.start, crew.rows.stop) for crew in self._crews]
+        """The rows of each worker (or of this process), which :meth:`send` and :meth:`receive` number."""
         self._active = np.zeros(num_envs, bool)
         self._restarted = np.zeros(num_envs, bool)
         self._in_a_row = np.zeros(num_envs, int)
         self._faults: list[Fault] = []
+        self._sent: dict[int, _Sent] = {}
 
     def _hire(self, sizes: Sizes, workers: int) -> Batch:
         env = self.env
@@ -196,27 +215,96 @@ class HostVector:
         mask: Bool[np.ndarray, " envs"] | None = None,
     ) -> HostStep:
         """Step the environments where ``mask`` is true (all by default). An ended episode waits for its reset."""
-        batch = self._batch
         wanted = self._check_mask(mask)
-        if (wanted & ~self._active).any():
-            index = int(np.argmax(wanted & ~self._active))
+        self._check_actions(actions, slice(0, self.num_envs), wanted)
+        busy = [share for share, rows in enumerate(self.shares) if wanted[rows].any()]
+        for share in busy:
+            rows = self.shares[share]
+            self._send(share, actions[rows], wanted[rows])
+        restarted = np.zeros(self.num_envs, bool)
+        for share in busy:
+            restarted[self.shares[share]] = self._finish(share)
+        return self._seen(slice(0, self.num_envs), restarted)
+
+    def send(
+        self,
+        share: int,
+        actions: Float32[np.ndarray, "rows action"] | Integer[np.ndarray, " rows"],
+        mask: Bool[np.ndarray, " rows"],
+    ) -> None:
+        """Begin a step of one share's rows, where ``mask`` is true; :meth:`receive` ends it. Others go on meanwhile."""
+        self._check_actions(actions, self.shares[share], mask)
+        self._send(share, actions, mask)
+
+    def first_done(self, shares: Sequence[int]) -> int:
+        """Of these shares, which have been sent a step, one that has done it (or must be waited for)."""
+        poll, waiting = select.poll(), {}
+        for share in shares:
+            answer = self._sent[share].answer
+            if answer is None:
+                return share
+            poll.register(answer, select.POLLIN)
+            waiting[answer] = share
+        done = poll.poll(PATIENCE * 1000)
+        return waiting[done[0][0]] if done else shares[0]
+
+    def receive(self, share: int) -> HostStep:
+        """What the step that was sent to a share has brought: the share's rows."""
+        return self._seen(self.shares[share], self._finish(share))
+
+    def _check_actions(self, actions: np.ndarray, rows: slice, wanted: np.ndarray) -> None:
+        over = wanted & ~self._active[rows]
+        if over.any():
+            index = rows.start + int(np.argmax(over))
             raise ConfigError(f"the episode of environment {index} is over: reset it before it is stepped")
-        self._write_actions(actions, wanted)
-        restarted = self._restarted.copy()
-        self._restarted[:] = False
-        wanted = wanted & ~restarted
-        restarted |= self._exchange(STEP, wanted)
-        stepped = wanted & ~restarted
+        space, needed = self.env.action_space, self._batch.actions[rows].shape
+        if actions.shape != needed:
+            raise ConfigError(f"actions have the shape {actions.shape}; {self.env.name} needs {needed}")
+        if isinstance(space, Discrete):
+            wrong = (actions < 0) | (actions >= space.n)
+            rule = f"is none of 0 to {space.n - 1}"
+        else:
+            wrong = ~np.isfinite(actions).all(axis=1)
+            rule = "is not finite: the policy has diverged"
+        if (wrong & wanted).any():
+            index = int(np.argmax(wrong & wanted))
+            raise EnvironmentFault(
+                f"{self.env.name}: the action {actions[index].tolist()} for environment {rows.start + index} {rule}"
+            )
+
+    def _send(self, share: int, actions: np.ndarray, wanted: np.ndarray) -> None:
+        """Rows whose episode has begun again since their last step are told so instead of stepped."""
+        crew, rows = self._crews[share], self.shares[share]
+        told = self._restarted[rows] & wanted
+        self._restarted[rows] &= ~wanted
+        self._batch.actions[rows] = actions
+        self._batch.mask[rows] = stepped = wanted & ~told
+        failed = self._begin(crew, STEP) if stepped.any() else None
+        answer = crew.answers_on() if stepped.any() and failed is None else None
+        self._sent[share] = _Sent(stepped, told, failed, answer)
+
+    def _finish(self, share: int) -> np.ndarray:
+        """The rows of a share whose episode began again instead of a step."""
+        rows, sent, batch = self.shares[share], self._sent.pop(share), self._batch
+        restarted = sent.told
+        if sent.stepped.any():
+            restarted = restarted | self._end(self._crews[share], STEP, sent.failed)[rows]
+        stepped = np.zeros(self.num_envs, bool)
+        stepped[rows] = sent.stepped & ~restarted
         self._check_finite(stepped)
         ended = stepped & (batch.terminated | batch.truncated)
         self._active &= ~ended
         self._in_a_row[ended] = 0
+        return restarted
+
+    def _seen(self, rows: slice, restarted: np.ndarray) -> HostStep:
+        batch = self._batch
         return HostStep(
-            batch.observations.copy(),
-            batch.rewards.copy(),
-            batch.costs.copy(),
-            batch.terminated.copy(),
-            batch.truncated.copy(),
+            batch.observations[rows].copy(),
+            batch.rewards[rows].copy(),
+            batch.costs[rows].copy(),
+            batch.terminated[rows].copy(),
+            batch.truncated[rows].copy(),
             restarted,
         )
 
@@ -246,23 +334,6 @@ class HostVector:
             raise ConfigError(f"{self.env.name}: these environments are closed; start others")
         return np.ones(self.num_envs, bool) if mask is None else mask
 
-    def _write_actions(self, actions: np.ndarray, wanted: np.ndarray) -> None:
-        space, given = self.env.action_space, self._batch.actions
-        if actions.shape != given.shape:
-            raise ConfigError(f"actions have the shape {actions.shape}; {self.env.name} needs {given.shape}")
-        if isinstance(space, Discrete):
-            wrong = (actions < 0) | (actions >= space.n)
-            rule = f"is none of 0 to {space.n - 1}"
-        else:
-            wrong = ~np.isfinite(actions).all(axis=1)
-            rule = "is not finite: the policy has diverged"
-        if (wrong & wanted).any():
-            index = int(np.argmax(wrong & wanted))
-            raise EnvironmentFault(
-                f"{self.env.name}: the action {actions[index].tolist()} for environment {index} {rule}"
-            )
-        given[:] = actions
-
     def _check_finite(self, rows: np.ndarray) -> None:
         batch = self._batch
         parts = {"observation": batch.observations, "reward": batch.rewards, "cost": batch.costs}
@@ -280,23 +351,33 @@ class HostVector:
 
     def _exchange(self, command: bytes, wanted: np.ndarray) -> np.ndarray:
         """Have a command carried out for the rows wanted; the rows whose episode began again after a fault."""
-        self._batch.mask[:] = wanted
-        busy = [crew for crew in self._crews if wanted[crew.rows.start : crew.rows.stop].any()]
-        failed: list[tuple[Crew, CrewError]] = []
-        for crew in busy:
-            try:
-                crew.begin(command)
-            except CrewError as fault:
-                failed.append((crew, fault))
-        for crew in [crew for crew in busy if all(crew is not other for other, _ in failed)]:
-            try:
-                crew.finish()
-            except CrewError as fault:
-                failed.append((crew, fault))
+        begun = []
+        for crew, rows in zip(self._crews, self.shares, strict=True):
+            if wanted[rows].any():
+                self._batch.mask[rows] = wanted[rows]
+                begun.append((crew, self._begin(crew, command)))
         begun_again = np.zeros(self.num_envs, bool)
-        for crew, reason in failed:
-            begun_again |= self._replace(crew, reason, command)
+        for crew, failed in begun:
+            begun_again |= self._end(crew, command, failed)
         return begun_again
+
+    def _begin(self, crew: Crew, command: bytes) -> CrewError | None:
+        """What went wrong already, if anything did."""
+        try:
+            crew.begin(command)
+        except CrewError as fault:
+            return fault
+        return None
+
+    def _end(self, crew: Crew, command: bytes, failed: CrewError | None) -> np.ndarray:
+        """Wait until a command is carried out, if it could be begun; the rows that began again after a fault."""
+        try:
+            if failed is not None:
+                raise failed
+            crew.finish()
+        except CrewError as fault:
+            return self._replace(crew, fault, command)
+        return np.zeros(self.num_envs, bool)
 
     def _replace(self, crew: Crew, fault: CrewError, command: bytes) -> np.ndarray:
         """A new crew for the same rows; their episodes begin again."""
@@ -312,7 +393,8 @@ class HostVector:
                 crew.stop()
                 crew.start()
                 crew.ready()
-                batch.mask[:] = rows
+                own = slice(crew.rows.start, crew.rows.stop)
+                batch.mask[own] = rows[own]
                 crew.begin(RESET)
                 crew.finish()
                 replaced = True

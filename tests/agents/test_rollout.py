@@ -1,13 +1,14 @@
 """Whole episodes and fixed steps, with episodes that end early, on both backends: nothing counted twice or invented."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from papd.agents.host_rollout import HostRollout
+from papd.agents.host_rollout import HostRollout, _seeds
 from papd.agents.hyper import PPOHyper
 from papd.agents.networks import make_policy, to_environment
 from papd.agents.rollout import Batch, Episodes, collect, initial_player
@@ -111,3 +112,40 @@ def test_actions_fill_the_box_of_the_environment() -> None:
     np.testing.assert_allclose(to_environment(space, jnp.array([0.0, 1.0])), [2.0, 1.0])
     np.testing.assert_allclose(to_environment(space, jnp.array([-9.0, 9.0])), [-2.0, 1.0])
     assert int(to_environment(Discrete(3), jnp.int32(2))) == 2
+
+
+def collected(workers: int, hyper: PPOHyper, times: int = 2, **deed: object) -> list[np.ndarray]:
+    """Every array of some iterations on a point that noise pushes about; the deeds of ``Misbehaves`` are done to it."""
+    name = "Misbehaves" if deed else "walk"
+    env = make(f"tests.envs.strangers:{name}", max_episode_steps=10, **deed)
+    policy = make_policy(np.random.default_rng(0), 2, (4,), env.action_space, -0.5)
+    rollout = HostRollout(env, hyper, workers=workers)
+    history = [rollout.collect(policy, jax.random.fold_in(KEY, number)) for number in range(times)]
+    rollout.close()
+    assert rollout.faults == (1 if deed else 0)
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(history)]
+
+
+WHOLE = PPOHyper(episodes_per_iteration=7, num_envs=4)
+FIXED = PPOHyper(rollout="steps", steps_per_iteration=48, num_envs=4)
+
+
+@pytest.mark.parametrize("hyper", [WHOLE, FIXED], ids=["episodes", "steps"])
+def test_workers_that_go_each_at_its_own_pace_collect_what_one_process_does(hyper: PPOHyper) -> None:
+    alone = collected(0, hyper)
+    for workers in (2, 3):
+        for ours, theirs in zip(collected(workers, hyper), alone, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("hyper", "seeds", "one"), [(WHOLE, 8, 1), (FIXED, 52, 49)], ids=["episodes", "steps"]
+)
+def test_an_episode_that_a_fault_broke_off_is_the_same_when_it_is_played_again(
+    hyper: PPOHyper, seeds: int, one: int, tmp_path: Path
+) -> None:
+    undisturbed = collected(2, hyper)
+    victim = int(_seeds(jax.random.fold_in(KEY, 0), seeds)[one])
+    disturbed = collected(2, hyper, deed="die", at=4, marker=str(tmp_path / "done"), seed=victim)
+    for ours, theirs in zip(disturbed, undisturbed, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
