@@ -112,6 +112,16 @@ def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Float[np.nd
 class Policy(eqx.Module):
     """A distribution over actions for each observation, written as a function of the observation and of noise."""
 
+    @property
+    @abc.abstractmethod
+    def network(self) -> MLP:
+        """What maps an observation to the distribution's parameters."""
+
+    @property
+    @abc.abstractmethod
+    def scale(self) -> Float[Array, " n"]:
+        """What :meth:`explore` multiplies the noise by."""
+
     @abc.abstractmethod
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The most likely action."""
@@ -131,11 +141,6 @@ class Policy(eqx.Module):
 
 class StochasticPolicy(Policy):
     """A policy whose probabilities PPO needs: a distribution that its network's output names."""
-
-    @property
-    @abc.abstractmethod
-    def network(self) -> MLP:
-        """What maps an observation to the distribution's parameters."""
 
     @abc.abstractmethod
     def log_prob_of(self, output: Float[Array, " k"], action: AgentAction) -> Float[Array, ""]:
@@ -165,6 +170,11 @@ class GaussianPolicy(StochasticPolicy):
         """The mean's, before the tanh."""
         return self.mean
 
+    @property
+    def scale(self) -> Float[Array, " action"]:
+        """The standard deviation."""
+        return jnp.exp(self.log_std)
+
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The mean, in [-1, 1]."""
         return jnp.tanh(self.mean(observation))
@@ -177,7 +187,7 @@ class GaussianPolicy(StochasticPolicy):
         self, observation: Float[Array, " observation"], noise: Float[Array, " action"]
     ) -> AgentAction:
         """Mean plus scaled noise, which may leave [-1, 1]."""
-        return self.mode(observation) + jnp.exp(self.log_std) * noise
+        return self.mode(observation) + self.scale * noise
 
     def log_prob_of(self, output: Float[Array, " action"], action: AgentAction) -> Float[Array, ""]:
         """Summed over the action's dimensions."""
@@ -199,6 +209,11 @@ class CategoricalPolicy(StochasticPolicy):
         """The logits'."""
         return self.logits
 
+    @property
+    def scale(self) -> Float[Array, " choices"]:
+        """Noise as it is."""
+        return jnp.ones_like(self.logits.layers[-1].bias)
+
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The choice of the largest logit."""
         return jnp.argmax(self.logits(observation))
@@ -211,7 +226,7 @@ class CategoricalPolicy(StochasticPolicy):
         self, observation: Float[Array, " observation"], noise: Float[Array, " choices"]
     ) -> AgentAction:
         """A choice drawn from the softmax."""
-        return jnp.argmax(self.logits(observation) + noise)
+        return jnp.argmax(self.logits(observation) + self.scale * noise)
 
     def log_prob_of(self, output: Float[Array, " choices"], action: AgentAction) -> Float[Array, ""]:
         """The log-softmax at the choice."""
@@ -230,6 +245,16 @@ class DeterministicPolicy(Policy):
     exploration: float = eqx.field(static=True)
     """Standard deviation."""
 
+    @property
+    def network(self) -> MLP:
+        """The action's, before the tanh."""
+        return self.action
+
+    @property
+    def scale(self) -> Float[Array, " action"]:
+        """The same for each action."""
+        return jnp.full_like(self.action.layers[-1].bias, self.exploration)
+
     def mode(self, observation: Float[Array, " observation"]) -> AgentAction:
         """The action, in [-1, 1]."""
         return jnp.tanh(self.action(observation))
@@ -246,7 +271,7 @@ class DeterministicPolicy(Policy):
         self, observation: Float[Array, " observation"], noise: Float[Array, " action"]
     ) -> AgentAction:
         """The action plus scaled noise, which may leave [-1, 1]."""
-        return self.mode(observation) + self.exploration * noise
+        return self.mode(observation) + self.scale * noise
 
 
 def make_policy(

@@ -1,6 +1,7 @@
 """Who steps the rows of a batch: a worker process, or this process. A crew can be replaced when it fails."""
 
 import contextlib
+import dataclasses
 import json
 import mmap
 import os
@@ -56,10 +57,6 @@ class Crew(Protocol):
     def finish(self) -> None:
         """Wait until it is carried out."""
 
-    def answers_on(self) -> int | None:
-        """The descriptor that can be read when it is carried out; None where :meth:`finish` does the work itself."""
-        ...
-
     def hang_up(self) -> None:
         """Begin to close."""
 
@@ -102,10 +99,10 @@ class WorkerCrew:
     ):
         self.rows, self.worker = rows, worker
         self._memory, self._time_limit = memory, time_limit
-        self._progress = Batch(sizes, memory.map).progress
+        self._beats = Batch(sizes, memory.map).beats
         self._order = {
             "source": source.describe(),
-            "sizes": {name: getattr(sizes, name) for name in sizes.__dataclass_fields__},
+            "sizes": dataclasses.asdict(sizes),
             "first": rows.start,
             "count": len(rows),
             "worker": worker,
@@ -150,10 +147,6 @@ class WorkerCrew:
         """Wait for one byte on the other pipe."""
         self._answer(self._time_limit)
 
-    def answers_on(self) -> int:
-        """The other pipe."""
-        return self._replies
-
     def _write(self, data: bytes) -> None:
         self._awaited = True
         with contextlib.suppress(BrokenPipeError):  # The answer will tell that it died.
@@ -174,10 +167,10 @@ class WorkerCrew:
 
         It is waited for in slices: one that passed while this process was stopped (Ctrl-Z) is one slice, not the limit.
         """
-        busy_with, slices = None, 0
+        beats, slices = None, 0
         while slices < SLICES:
-            if busy_with != self._progress[self.worker]:
-                busy_with, slices = int(self._progress[self.worker]), 0
+            if beats != self._beats[self.worker]:
+                beats, slices = int(self._beats[self.worker]), 0
             if self._poll.poll(limit * 1000 / SLICES):
                 return
             slices += 1
@@ -251,9 +244,6 @@ class LocalCrew:
             self._runner.run(self._command)
         except Exception as error:  # A stranger's environment may raise anything.
             raise CrewError("raised", in_one_line(error)) from error
-
-    def answers_on(self) -> None:
-        """It does the work itself."""
 
     def hang_up(self) -> None:
         """No one listens."""

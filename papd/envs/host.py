@@ -1,4 +1,4 @@
-"""Environments stepped outside JAX: several in each worker process, one synchronisation a step of its batch.
+"""Environments stepped outside JAX: several in each worker process, one synchronisation a step, or a whole stretch.
 
 :class:`HostEnv` describes an environment, :class:`HostVector` steps ``num_envs`` of it. A worker that dies, hangs or
 raises is replaced, and the episodes it was in begin again from their seeds; the log (standard error, where nobody set
@@ -8,10 +8,9 @@ it up otherwise) shows it at once and ``drain_faults`` tells what happened.
 import itertools
 import logging
 import os
-import select
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -21,14 +20,12 @@ from jaxtyping import Bool, Float32, Integer
 
 from papd.envs.cmdp import Box, Discrete, Space
 from papd.envs.crews import Crew, CrewError, FaultKind, LocalCrew, SharedMemory, WorkerCrew
+from papd.envs.playing import PlaySizes, Track
 from papd.envs.sources import Source
-from papd.envs.stepping import RESET, STEP, Batch, Sizes, Stepper, memory_needed
+from papd.envs.stepping import PLAY, RESET, STEP, Batch, Sizes, Stepper, memory_needed
 from papd.errors import ConfigError, EnvironmentFault
 
 LOG = logging.getLogger(__name__)
-
-PATIENCE = 1.0
-"""Seconds without any answer after which one worker is waited for, so that its time limit counts."""
 
 LONGEST_STEP = 1_000_000
 """Seconds; a step that may take longer has no limit to speak of."""
@@ -93,8 +90,10 @@ class HostEnv:
         if self.max_faults < 0:
             raise ConfigError(f"max_faults={self.max_faults}: must be >= 0 (0: the first fault is the last)")
 
-    def start(self, num_envs: int, *, workers: int | None = None) -> "HostVector":
-        """Build ``num_envs`` environments in ``workers`` processes.
+    def start(
+        self, num_envs: int, *, workers: int | None = None, play: PlaySizes | None = None
+    ) -> "HostVector":
+        """Build ``num_envs`` environments in ``workers`` processes; with ``play`` these can play by themselves.
 
         By default there is one worker a core, and a single environment is stepped in this process. ``workers=0``
         steps them all here; more workers than environments are as many as environments.
@@ -106,7 +105,7 @@ class HostEnv:
                 f"{self.name} is one environment object, num_envs={num_envs}: write num_envs=1, or give its id or a "
                 "function that makes it"
             )
-        return HostVector(self, num_envs, self._count_workers(num_envs, workers))
+        return HostVector(self, num_envs, self._count_workers(num_envs, workers), play)
 
     def _count_workers(self, num_envs: int, workers: int | None) -> int:
         if workers is None:
@@ -132,36 +131,22 @@ def _stop_all(crews: list[Crew]) -> None:
         crew.stop()
 
 
-class _Sent(NamedTuple):
-    """A step that a share's rows are in."""
-
-    stepped: np.ndarray
-    told: np.ndarray
-    """The rows that began again since their last step."""
-    failed: CrewError | None
-    """What went wrong at once."""
-    answer: int | None
-    """The descriptor to wait for; None where there is nothing to wait for."""
-
-
 class HostVector:
     """``num_envs`` environments, stepped together. Use it from one thread, and close it (or use ``with``)."""
 
-    def __init__(self, env: HostEnv, num_envs: int, workers: int):
+    def __init__(self, env: HostEnv, num_envs: int, workers: int, play: PlaySizes | None = None):
         action = env.action_space
         width = None if isinstance(action, Discrete) else len(action.low)
-        sizes = Sizes(num_envs, len(env.observation_space.low), width, len(env.cost_names), max(1, workers))
+        observation, constraints = len(env.observation_space.low), len(env.cost_names)
+        sizes = Sizes(num_envs, observation, width, constraints, max(1, workers), play)
         self.env, self.num_envs = env, num_envs
         self._crews: list[Crew] = []
         self._stop = weakref.finalize(self, _stop_all, self._crews)
         self._batch = self._hire(sizes, workers)
-        self.shares = [slice(crew.rows.start, crew.rows.stop) for crew in self._crews]
-        """The rows of each worker (or of this process), which :meth:`send` and :meth:`receive` number."""
         self._active = np.zeros(num_envs, bool)
         self._restarted = np.zeros(num_envs, bool)
         self._in_a_row = np.zeros(num_envs, int)
         self._faults: list[Fault] = []
-        self._sent: dict[int, _Sent] = {}
 
     def _hire(self, sizes: Sizes, workers: int) -> Batch:
         env = self.env
@@ -215,98 +200,80 @@ class HostVector:
         mask: Bool[np.ndarray, " envs"] | None = None,
     ) -> HostStep:
         """Step the environments where ``mask`` is true (all by default). An ended episode waits for its reset."""
+        batch = self._batch
         wanted = self._check_mask(mask)
-        self._check_actions(actions, slice(0, self.num_envs), wanted)
-        busy = [share for share, rows in enumerate(self.shares) if wanted[rows].any()]
-        for share in busy:
-            rows = self.shares[share]
-            self._send(share, actions[rows], wanted[rows])
-        restarted = np.zeros(self.num_envs, bool)
-        for share in busy:
-            restarted[self.shares[share]] = self._finish(share)
-        return self._seen(slice(0, self.num_envs), restarted)
-
-    def send(
-        self,
-        share: int,
-        actions: Float32[np.ndarray, "rows action"] | Integer[np.ndarray, " rows"],
-        mask: Bool[np.ndarray, " rows"],
-    ) -> None:
-        """Begin a step of one share's rows, where ``mask`` is true; :meth:`receive` ends it. Others go on meanwhile."""
-        self._check_actions(actions, self.shares[share], mask)
-        self._send(share, actions, mask)
-
-    def first_done(self, shares: Sequence[int]) -> int:
-        """Of these shares, which have been sent a step, one that has done it (or must be waited for)."""
-        poll, waiting = select.poll(), {}
-        for share in shares:
-            answer = self._sent[share].answer
-            if answer is None:
-                return share
-            poll.register(answer, select.POLLIN)
-            waiting[answer] = share
-        done = poll.poll(PATIENCE * 1000)
-        return waiting[done[0][0]] if done else shares[0]
-
-    def receive(self, share: int) -> HostStep:
-        """What the step that was sent to a share has brought: the share's rows."""
-        return self._seen(self.shares[share], self._finish(share))
-
-    def _check_actions(self, actions: np.ndarray, rows: slice, wanted: np.ndarray) -> None:
-        over = wanted & ~self._active[rows]
-        if over.any():
-            index = rows.start + int(np.argmax(over))
+        if (wanted & ~self._active).any():
+            index = int(np.argmax(wanted & ~self._active))
             raise ConfigError(f"the episode of environment {index} is over: reset it before it is stepped")
-        space, needed = self.env.action_space, self._batch.actions[rows].shape
-        if actions.shape != needed:
-            raise ConfigError(f"actions have the shape {actions.shape}; {self.env.name} needs {needed}")
-        if isinstance(space, Discrete):
-            wrong = (actions < 0) | (actions >= space.n)
-            rule = f"is none of 0 to {space.n - 1}"
-        else:
-            wrong = ~np.isfinite(actions).all(axis=1)
-            rule = "is not finite: the policy has diverged"
-        if (wrong & wanted).any():
-            index = int(np.argmax(wrong & wanted))
-            raise EnvironmentFault(
-                f"{self.env.name}: the action {actions[index].tolist()} for environment {rows.start + index} {rule}"
-            )
-
-    def _send(self, share: int, actions: np.ndarray, wanted: np.ndarray) -> None:
-        """Rows whose episode has begun again since their last step are told so instead of stepped."""
-        crew, rows = self._crews[share], self.shares[share]
-        told = self._restarted[rows] & wanted
-        self._restarted[rows] &= ~wanted
-        self._batch.actions[rows] = actions
-        self._batch.mask[rows] = stepped = wanted & ~told
-        failed = self._begin(crew, STEP) if stepped.any() else None
-        answer = crew.answers_on() if stepped.any() and failed is None else None
-        self._sent[share] = _Sent(stepped, told, failed, answer)
-
-    def _finish(self, share: int) -> np.ndarray:
-        """The rows of a share whose episode began again instead of a step."""
-        rows, sent, batch = self.shares[share], self._sent.pop(share), self._batch
-        restarted = sent.told
-        if sent.stepped.any():
-            restarted = restarted | self._end(self._crews[share], STEP, sent.failed)[rows]
-        stepped = np.zeros(self.num_envs, bool)
-        stepped[rows] = sent.stepped & ~restarted
+        self._write_actions(actions, wanted)
+        restarted = self._restarted.copy()
+        self._restarted[:] = False
+        wanted = wanted & ~restarted
+        restarted |= self._exchange(STEP, wanted)
+        stepped = wanted & ~restarted
         self._check_finite(stepped)
         ended = stepped & (batch.terminated | batch.truncated)
         self._active &= ~ended
         self._in_a_row[ended] = 0
-        return restarted
-
-    def _seen(self, rows: slice, restarted: np.ndarray) -> HostStep:
-        batch = self._batch
         return HostStep(
-            batch.observations[rows].copy(),
-            batch.rewards[rows].copy(),
-            batch.costs[rows].copy(),
-            batch.terminated[rows].copy(),
-            batch.truncated[rows].copy(),
+            batch.observations.copy(),
+            batch.rewards.copy(),
+            batch.costs.copy(),
+            batch.terminated.copy(),
+            batch.truncated.copy(),
             restarted,
         )
+
+    @property
+    def track(self) -> Track:
+        """The stretch that :meth:`play` fills, and what it is played with: to be filled in before."""
+        if self._batch.track is None:
+            raise ConfigError(f"{self.env.name}: these environments were started without play=")
+        return self._batch.track
+
+    def play(self, mask: Bool[np.ndarray, " envs"]) -> Bool[np.ndarray, " envs"]:
+        """Play the track from each environment's row ``track.lengths`` on, where ``mask`` is true.
+
+        An environment stops in the track's last row or, without automatic reset, when its episode ends. After a fault
+        the episodes it broke off are played again, in the same rows and with the same noise. The answer marks those of
+        which a part lay in an earlier track: that part is void.
+        """
+        wanted = self._check_mask(mask)
+        track = self.track
+        first = track.lengths.copy()
+        void, ends_seen = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, int)
+        for crew, failed in self._begin_all(PLAY, wanted):
+            fault = failed or self._finish(crew)
+            while fault is not None:
+                void |= self._go_back(crew, fault, wanted, first, ends_seen)
+                fault = self._begin(crew, PLAY) or self._finish(crew)
+        self._check_track(wanted, first)
+        if not track.sizes.auto_reset:
+            self._active &= ~wanted
+        for row in np.flatnonzero(wanted):
+            if track.ended[first[row] : track.lengths[row], row].any():
+                self._in_a_row[row] = 0
+        return void
+
+    def _go_back(
+        self, crew: Crew, fault: CrewError, wanted: np.ndarray, first: np.ndarray, ends_seen: np.ndarray
+    ) -> np.ndarray:
+        """A new crew; its rows go back to where their episodes begin. Which of them began before this track."""
+        track, own = self.track, slice(crew.rows.start, crew.rows.stop)
+        begins = first.copy()
+        for row in crew.rows:
+            ends = np.flatnonzero(track.ended[first[row] : track.lengths[row], row])
+            if ends.size:
+                begins[row] += ends[-1] + 1
+                self._active[row] = track.sizes.auto_reset
+            if ends.size > ends_seen[row]:
+                self._in_a_row[row] = 0
+            ends_seen[row] = ends.size
+        again = self._replace(crew, fault, STEP) & wanted
+        track.lengths[again] = begins[again]
+        self._batch.mask[own] = again[own]
+        void: np.ndarray = again & (begins == first) & track.sizes.auto_reset
+        return void
 
     def drain_faults(self) -> list[Fault]:
         """The faults since the last call."""
@@ -334,6 +301,23 @@ class HostVector:
             raise ConfigError(f"{self.env.name}: these environments are closed; start others")
         return np.ones(self.num_envs, bool) if mask is None else mask
 
+    def _write_actions(self, actions: np.ndarray, wanted: np.ndarray) -> None:
+        space, given = self.env.action_space, self._batch.actions
+        if actions.shape != given.shape:
+            raise ConfigError(f"actions have the shape {actions.shape}; {self.env.name} needs {given.shape}")
+        if isinstance(space, Discrete):
+            wrong = (actions < 0) | (actions >= space.n)
+            rule = f"is none of 0 to {space.n - 1}"
+        else:
+            wrong = ~np.isfinite(actions).all(axis=1)
+            rule = "is not finite: the policy has diverged"
+        if (wrong & wanted).any():
+            index = int(np.argmax(wrong & wanted))
+            raise EnvironmentFault(
+                f"{self.env.name}: the action {actions[index].tolist()} for environment {index} {rule}"
+            )
+        given[:] = actions
+
     def _check_finite(self, rows: np.ndarray) -> None:
         batch = self._batch
         parts = {"observation": batch.observations, "reward": batch.rewards, "cost": batch.costs}
@@ -343,41 +327,64 @@ class HostVector:
             wrong = rows & ~np.isfinite(array.reshape(self.num_envs, -1)).all(axis=1)
             if wrong.any():
                 index = int(np.argmax(wrong))
-                raise EnvironmentFault(
-                    f"{self.env.name}: environment {index} returned a non-finite {name} "
-                    f"({array[index].tolist()}) in step {batch.elapsed[index]} of its episode, "
-                    f"seed {batch.seeds[index]}"
-                )
+                raise self._not_finite(name, index, array[index])
+
+    def _check_track(self, wanted: np.ndarray, first: np.ndarray) -> None:
+        track, at = self.track, np.arange(self.track.sizes.steps)[:, None]
+        played = (at >= first[None, :]) & (at < track.lengths[None, :]) & wanted[None, :]
+        parts = {
+            "action": track.actions,
+            "observation": track.next_observations,
+            "reward": track.rewards,
+            "cost": track.costs,
+        }
+        for name, array in parts.items():
+            wrong = played & ~np.isfinite(array.reshape(*played.shape, -1)).all(axis=2)
+            if wrong.any():
+                row, index = np.argwhere(wrong)[0]
+                raise self._not_finite(name, int(index), array[row, index])
+
+    def _not_finite(self, name: str, index: int, value: Any) -> EnvironmentFault:
+        if name == "action":
+            return EnvironmentFault(
+                f"{self.env.name}: the action {value.tolist()} for environment {index} is not finite: the policy has "
+                "diverged"
+            )
+        return EnvironmentFault(
+            f"{self.env.name}: environment {index} returned a non-finite {name} ({value.tolist()}) in step "
+            f"{self._batch.elapsed[index]} of its episode, seed {self._batch.seeds[index]}"
+        )
 
     def _exchange(self, command: bytes, wanted: np.ndarray) -> np.ndarray:
         """Have a command carried out for the rows wanted; the rows whose episode began again after a fault."""
-        begun = []
-        for crew, rows in zip(self._crews, self.shares, strict=True):
-            if wanted[rows].any():
-                self._batch.mask[rows] = wanted[rows]
-                begun.append((crew, self._begin(crew, command)))
+        ended = [(crew, failed or self._finish(crew)) for crew, failed in self._begin_all(command, wanted)]
         begun_again = np.zeros(self.num_envs, bool)
-        for crew, failed in begun:
-            begun_again |= self._end(crew, command, failed)
+        for crew, fault in ended:
+            if fault is not None:
+                begun_again |= self._replace(crew, fault, command)
         return begun_again
 
+    def _begin_all(self, command: bytes, wanted: np.ndarray) -> list[tuple[Crew, CrewError | None]]:
+        """Every crew that has rows wanted, and what went wrong with it at once."""
+        self._batch.mask[:] = wanted
+        busy = [crew for crew in self._crews if wanted[crew.rows.start : crew.rows.stop].any()]
+        return [(crew, self._begin(crew, command)) for crew in busy]
+
     def _begin(self, crew: Crew, command: bytes) -> CrewError | None:
-        """What went wrong already, if anything did."""
+        """What went wrong, if anything did."""
         try:
             crew.begin(command)
         except CrewError as fault:
             return fault
         return None
 
-    def _end(self, crew: Crew, command: bytes, failed: CrewError | None) -> np.ndarray:
-        """Wait until a command is carried out, if it could be begun; the rows that began again after a fault."""
+    def _finish(self, crew: Crew) -> CrewError | None:
+        """The same for the end of a command."""
         try:
-            if failed is not None:
-                raise failed
             crew.finish()
         except CrewError as fault:
-            return self._replace(crew, fault, command)
-        return np.zeros(self.num_envs, bool)
+            return fault
+        return None
 
     def _replace(self, crew: Crew, fault: CrewError, command: bytes) -> np.ndarray:
         """A new crew for the same rows; their episodes begin again."""

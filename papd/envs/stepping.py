@@ -6,8 +6,9 @@ in the place of NumPy's global one, so that what one draws is no other's busines
 its seed and its actions, whoever shares the process.
 """
 
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,8 +16,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.random import mtrand
 
-RESET, STEP = b"r", b"s"
-"""What a worker is told."""
+from papd.envs.playing import Actor, Layout, PlaySizes, Track, track_layout
+
+RESET, STEP, PLAY = b"r", b"s", b"p"
+"""What a worker is told: for one moment of its rows, or for a whole stretch (:mod:`papd.envs.playing`)."""
 DONE, ERROR = b"d", b"e"
 """What it answers; the words of an error follow it."""
 
@@ -102,6 +105,17 @@ class Sizes:
     """Numbers in an action; None for a discrete one."""
     constraints: int
     workers: int
+    play: PlaySizes | None = None
+    """Of the stretches that workers play by themselves, if they do."""
+
+
+def sizes_from(description: dict[str, Any]) -> Sizes:
+    """The inverse of ``dataclasses.asdict``, after a trip through JSON."""
+    play: dict[str, Any] | None = description["play"]
+    if play is not None:
+        tuples = {name: tuple(value) for name, value in play.items() if isinstance(value, list)}
+        description = {**description, "play": PlaySizes(**{**play, **tuples})}
+    return Sizes(**description)
 
 
 class Batch:
@@ -120,17 +134,20 @@ class Batch:
     """The rows that the next command is for."""
     progress: np.ndarray
     """The row that each worker is busy with."""
+    beats: np.ndarray
+    """The steps and resets that each worker has begun."""
+    track: Track | None
+    """The stretch that workers play by themselves."""
 
     def __init__(self, sizes: Sizes, memory: Any):
-        offset = 0
-        for name, (kind, shape) in _layout(sizes).items():
-            count = int(np.prod(shape))
-            array = np.frombuffer(memory, kind, count, offset).reshape(shape)
+        own, offset = _place(_layout(sizes), memory, 0)
+        for name, array in own.items():
             setattr(self, name, array)
-            offset += -(-array.nbytes // 64) * 64
+        track = _place(_track_layout(sizes), memory, offset)[0]
+        self.track = None if sizes.play is None else Track(sizes.play, track)
 
 
-def _layout(sizes: Sizes) -> dict[str, tuple[Any, tuple[int, ...]]]:
+def _layout(sizes: Sizes) -> Layout:
     rows = (sizes.environments,)
     return {
         "actions": (np.int64, rows) if sizes.action is None else (np.float32, (*rows, sizes.action)),
@@ -143,13 +160,32 @@ def _layout(sizes: Sizes) -> dict[str, tuple[Any, tuple[int, ...]]]:
         "elapsed": (np.int64, rows),
         "mask": (np.bool_, rows),
         "progress": (np.int64, (sizes.workers,)),
+        "beats": (np.int64, (sizes.workers,)),
     }
 
 
+def _track_layout(sizes: Sizes) -> Layout:
+    return {} if sizes.play is None else track_layout(sizes.play, sizes.environments, sizes.constraints)
+
+
+def _place(layout: Layout, memory: Any, offset: int) -> tuple[dict[str, np.ndarray], int]:
+    """The arrays of a layout from an offset on, and where they end; every array begins on its own cache line."""
+    arrays = {}
+    for name, (kind, shape) in layout.items():
+        arrays[name] = np.frombuffer(memory, kind, int(np.prod(shape)), offset).reshape(shape)
+        offset += _bytes(kind, shape)
+    return arrays, offset
+
+
+def _bytes(kind: Any, shape: tuple[int, ...]) -> int:
+    size: int = int(np.prod(shape)) * np.dtype(kind).itemsize
+    return -(-size // 64) * 64
+
+
 def memory_needed(sizes: Sizes) -> int:
-    """Bytes of a batch; every array begins on its own cache line."""
-    parts = (int(np.prod(shape)) * np.dtype(kind).itemsize for kind, shape in _layout(sizes).values())
-    return sum(-(-part // 64) * 64 for part in parts)
+    """Bytes of a batch."""
+    layouts = (*_layout(sizes).values(), *_track_layout(sizes).values())
+    return sum(_bytes(kind, shape) for kind, shape in layouts)
 
 
 class Runner:
@@ -164,19 +200,74 @@ class Runner:
         self._generators = [np.random.MT19937(0) for _ in self._steppers]
 
     def run(self, command: bytes) -> None:
-        """Carry out ``RESET`` or ``STEP`` for the rows in the mask."""
-        act = self._reset if command == RESET else self._step
-        batch, worker = self._batch, self._worker
-        wanted = batch.mask.tolist()
+        """Carry out a command for the rows in the mask."""
         keep = mtrand.get_bit_generator()
         try:
-            for row, stepper, generator in zip(self._rows, self._steppers, self._generators, strict=True):
-                if wanted[row]:
-                    batch.progress[worker] = row
-                    mtrand.set_bit_generator(generator)
+            if command == PLAY:
+                self._play()
+            else:
+                act = self._reset if command == RESET else self._step
+                for row, stepper in self._wanted():
                     act(row, stepper)
         finally:
             mtrand.set_bit_generator(keep)
+
+    def _wanted(self) -> Iterator[tuple[int, Stepper]]:
+        """The rows in the mask, each with its own generator in the place of NumPy's."""
+        batch, worker = self._batch, self._worker
+        wanted = batch.mask[self._rows.start : self._rows.stop].tolist()
+        for row, stepper, generator, is_wanted in zip(
+            self._rows, self._steppers, self._generators, wanted, strict=True
+        ):
+            if is_wanted:
+                batch.progress[worker] = row
+                batch.beats[worker] += 1
+                mtrand.set_bit_generator(generator)
+                yield row, stepper
+
+    def _play(self) -> None:
+        """Step the rows by the track's policy, each to the track's end or, without automatic reset, its episode's.
+
+        A row leaves the mask when it is done. A number that is none ends the stretch for all rows at once.
+        """
+        batch, track, rows = self._batch, self._batch.track, self._rows
+        assert track is not None
+        actor, own = Actor(track, rows), batch.mask[rows.start : rows.stop]
+        while own.any():
+            actions, sent = actor.act(batch.observations)
+            for row, stepper in self._wanted():
+                at = row - rows.start
+                if not self._play_step(track, row, stepper, actions[at], sent[at]):
+                    own[:] = False
+                    return
+
+    def _play_step(self, track: Track, row: int, stepper: Stepper, action: Sent, sent: Any) -> bool:
+        """One step of one row; whether there was nothing but numbers in it."""
+        batch, at = self._batch, int(track.lengths[row])
+        track.observations[at, row] = batch.observations[row]
+        track.actions[at, row] = action
+        track.lengths[row] = at + 1
+        if not np.isfinite(sent).all():
+            return False
+        observation, reward, costs, terminated, truncated = stepper.step(sent)
+        elapsed = int(batch.elapsed[row]) + 1
+        ended = terminated or truncated or elapsed >= self._limit
+        batch.elapsed[row] = elapsed
+        batch.observations[row] = observation
+        track.next_observations[at, row] = reached = batch.observations[row]
+        track.rewards[at, row] = reward
+        track.costs[at, row] = costs
+        track.terminated[at, row] = terminated
+        track.ended[at, row] = ended
+        if not (np.isfinite(reached).all() and math.isfinite(reward + sum(costs))):
+            return False
+        if ended and track.sizes.auto_reset:
+            batch.seeds[row] = track.next_seeds[at, row]
+            batch.elapsed[row] = -1  # A fault in the reset is one in step 0.
+            self._reset(row, stepper)
+        if (ended and not track.sizes.auto_reset) or at + 1 >= track.sizes.steps:
+            batch.mask[row] = False
+        return True
 
     def _reset(self, row: int, stepper: Stepper) -> None:
         batch = self._batch

@@ -18,7 +18,7 @@ import warnings
 from typing import Any
 
 from papd.envs.sources import from_description
-from papd.envs.stepping import DONE, ERROR, Batch, Runner, Sizes, in_one_line
+from papd.envs.stepping import DONE, ERROR, Batch, Runner, in_one_line, sizes_from
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
 
 def _build(order: dict[str, Any], memory: int) -> Runner:
     warnings.simplefilter("ignore")  # The parent has shown them; a copy from each worker is noise.
-    batch = Batch(Sizes(**order["sizes"]), mmap.mmap(memory, 0))
+    batch = Batch(sizes_from(order["sizes"]), mmap.mmap(memory, 0))
     source, first, worker = from_description(order["source"]), order["first"], order["worker"]
     steppers = []
     for row in range(first, first + order["count"]):
