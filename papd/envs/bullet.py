@@ -107,11 +107,23 @@ def is_lean(name: str) -> bool:
     return settings["agent"] in BODIES and settings["task"] in TASKS
 
 
+def remove_scenery(world: World) -> None:
+    """Take away what nothing can touch and nobody looks at: each body costs the engine time, an eighth of Circle's.
+
+    That is the agent's warning light, and the lines and zones of tasks that never ask where they are.
+    """
+    client, task = world.bullet_client_id, world.task
+    drawn = [getattr(task, name).body_id for name in ("circle", "bound_1", "bound_2") if name in vars(task)]
+    for body in (world.agent.violation_body_id, *drawn):
+        pb.removeBody(body, physicsClientId=client)
+
+
 class LeanStepper:
     """One environment: the package's reset, our step."""
 
     def __init__(self, world: World, cost_keys: Sequence[str] = ("cost",)):
         self._world, self._client = world, world.bullet_client_id
+        remove_scenery(world)
         settings = world.input_parameters
         self._body = BODIES[settings["agent"]](world)
         self._task = TASKS[settings["task"]](world, self._body)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-BLOCK = 16
+BLOCK = 10
 """Rows that the policy takes at once, always as many: products of other shapes are rounded otherwise, and the number of
-workers would change a run. NumPy's BLAS takes one thread for up to 16 rows of 128 by 128."""
+workers would change a run. (NumPy's BLAS takes one thread for so few.)"""
 
 
 Layout = dict[str, tuple[Any, tuple[int, ...]]]
@@ -86,7 +86,10 @@ class Actor:
     def __init__(self, track: Track, rows: range):
         self._track, self._rows = track, rows
         self._layers = list(_layers(track))
-        self._blocks = range(rows.start // BLOCK, -(-rows.stop // BLOCK))
+        self._own = np.arange(rows.start, rows.stop)
+        self._first, self._end = rows.start // BLOCK * BLOCK, -(-rows.stop // BLOCK) * BLOCK
+        self._inputs = np.zeros((self._end - self._first, track.sizes.layers[0]), np.float32)
+        self._noise = track.noise * track.scale
         sizes = track.sizes
         if sizes.low is not None and sizes.high is not None:
             low, high = np.array(sizes.low, np.float32), np.array(sizes.high, np.float32)
@@ -97,13 +100,11 @@ class Actor:
 
         ``observations`` are those of all environments; rows of others are computed along where they share a block.
         """
-        first, end = self._blocks.start * BLOCK, min(self._blocks.stop * BLOCK, observations.shape[0])
-        x = np.zeros((len(self._blocks) * BLOCK, observations.shape[1]), np.float32)
-        x[: end - first] = observations[first:end]
-        output = np.concatenate([self._outputs(x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])
-        output = output[self._rows.start - first : self._rows.stop - first]
-        track, rows = self._track, np.arange(self._rows.start, self._rows.stop)
-        noise = track.noise[np.minimum(track.lengths[rows], track.sizes.steps - 1), rows] * track.scale
+        x, track, own = self._inputs, self._track, self._own
+        x[: observations.shape[0] - self._first] = observations[self._first : self._end]
+        blocks = [self._outputs(x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)]
+        output = np.concatenate(blocks)[self._rows.start - self._first :][: len(own)]
+        noise = self._noise[np.minimum(track.lengths[own], track.sizes.steps - 1), own]
         if track.sizes.low is None:
             choice = np.argmax(output + noise, axis=1)
             return choice, choice

@@ -232,34 +232,37 @@ class Runner:
         """
         batch, track, rows = self._batch, self._batch.track, self._rows
         assert track is not None
-        actor, own = Actor(track, rows), batch.mask[rows.start : rows.stop]
-        while own.any():
+        own = slice(rows.start, rows.stop)
+        actor, wanted, seen = Actor(track, rows), batch.mask[own], batch.observations[own]
+        while wanted.any():
             actions, sent = actor.act(batch.observations)
-            for row, stepper in self._wanted():
-                at = row - rows.start
-                if not self._play_step(track, row, stepper, actions[at], sent[at]):
-                    own[:] = False
-                    return
+            live = np.flatnonzero(wanted)
+            track.actions[track.lengths[own][live], live + rows.start] = actions[live]
+            if not np.isfinite(sent[live]).all():
+                track.lengths[live + rows.start] += 1  # Not sent, but to be seen.
+                return
+            numbers = [
+                self._play_step(track, row, stepper, sent[row - rows.start])
+                for row, stepper in self._wanted()
+            ]
+            if not (all(numbers) and np.isfinite(seen).all()):
+                return
 
-    def _play_step(self, track: Track, row: int, stepper: Stepper, action: Sent, sent: Any) -> bool:
-        """One step of one row; whether there was nothing but numbers in it."""
+    def _play_step(self, track: Track, row: int, stepper: Stepper, sent: Any) -> bool:
+        """One step of one row; whether its reward and costs are numbers."""
         batch, at = self._batch, int(track.lengths[row])
         track.observations[at, row] = batch.observations[row]
-        track.actions[at, row] = action
-        track.lengths[row] = at + 1
-        if not np.isfinite(sent).all():
-            return False
         observation, reward, costs, terminated, truncated = stepper.step(sent)
         elapsed = int(batch.elapsed[row]) + 1
         ended = terminated or truncated or elapsed >= self._limit
         batch.elapsed[row] = elapsed
-        batch.observations[row] = observation
-        track.next_observations[at, row] = reached = batch.observations[row]
+        batch.observations[row] = track.next_observations[at, row] = observation
         track.rewards[at, row] = reward
         track.costs[at, row] = costs
         track.terminated[at, row] = terminated
         track.ended[at, row] = ended
-        if not (np.isfinite(reached).all() and math.isfinite(reward + sum(costs))):
+        track.lengths[row] = at + 1
+        if not math.isfinite(reward + sum(costs)):
             return False
         if ended and track.sizes.auto_reset:
             batch.seeds[row] = track.next_seeds[at, row]
