@@ -10,10 +10,12 @@ import pytest
 
 from papd.agents.host_rollout import HostRollout, _seeds
 from papd.agents.hyper import PPOHyper
-from papd.agents.networks import make_policy, to_environment
+from papd.agents.networks import DeterministicPolicy, make_mlp, make_policy, to_environment
 from papd.agents.rollout import Batch, Episodes, collect, initial_player
 from papd.envs.cmdp import Box, Discrete
+from papd.envs.playing import Actor, PlaySizes, Track, track_layout
 from papd.envs.registry import make
+from papd.errors import EnvironmentFault
 from tests.agents.counting_env import Counting
 from tests.agents.counting_gym import LONGEST, SHORTEST
 
@@ -141,11 +143,70 @@ def test_workers_that_go_each_at_its_own_pace_collect_what_one_process_does(hype
 @pytest.mark.parametrize(
     ("hyper", "seeds", "one"), [(WHOLE, 8, 1), (FIXED, 52, 49)], ids=["episodes", "steps"]
 )
+@pytest.mark.parametrize("deed", ["die", "hang", "raise"])
 def test_an_episode_that_a_fault_broke_off_is_the_same_when_it_is_played_again(
-    hyper: PPOHyper, seeds: int, one: int, tmp_path: Path
+    hyper: PPOHyper, seeds: int, one: int, deed: str, tmp_path: Path
 ) -> None:
     undisturbed = collected(2, hyper)
     victim = int(_seeds(jax.random.fold_in(KEY, 0), seeds)[one])
-    disturbed = collected(2, hyper, deed="die", at=4, marker=str(tmp_path / "done"), seed=victim)
-    for ours, theirs in zip(disturbed, undisturbed, strict=True):
+    told = {"deed": deed, "at": 4, "marker": str(tmp_path / "done"), "seed": victim, "time_limit": 1.0}
+    for ours, theirs in zip(collected(2, hyper, **told), undisturbed, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_faults_in_a_row_end_the_collection_with_one_line(tmp_path: Path) -> None:
+    victim = int(_seeds(jax.random.fold_in(KEY, 0), 8)[1])
+    always = {"deed": "raise", "at": 4, "marker": str(tmp_path / "always"), "seed": victim, "max_faults": 2}
+    with pytest.raises(EnvironmentFault, match=r"environment 1 raised in step 4 .* 3 times in a row") as told:
+        collected(2, WHOLE, **always)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("what", ["observation", "reward", "cost"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_is_not_finite_is_named(what: str, workers: int, tmp_path: Path) -> None:
+    victim = int(_seeds(jax.random.fold_in(KEY, 0), 8)[3])
+    bad = {"deed": what, "at": 5, "marker": str(tmp_path / "none"), "seed": victim}
+    with pytest.raises(
+        EnvironmentFault, match=rf"environment 3 returned a non-finite {what} .* in step 5 .* seed {victim}"
+    ):
+        collected(workers, WHOLE, **bad)
+
+
+def test_a_policy_that_has_diverged_is_told_and_not_played() -> None:
+    env = make("tests.envs.strangers:walk", max_episode_steps=10)
+    policy = make_policy(np.random.default_rng(0), 2, (4,), env.action_space, np.inf)
+    rollout = HostRollout(env, WHOLE, workers=0)
+    with pytest.raises(EnvironmentFault, match="environment 0 is not finite: the policy has diverged"):
+        rollout.collect(policy, KEY)
+    rollout.close()
+
+
+POLICIES = {
+    "gaussian": make_policy(np.random.default_rng(1), 3, (6, 5), Box((-2.0, 0.0), (6.0, 1.0)), -0.5),
+    "categorical": make_policy(np.random.default_rng(1), 3, (6, 5), Discrete(4), 0.0),
+    "deterministic": DeterministicPolicy(make_mlp(np.random.default_rng(1), 3, (6, 5), 2), 0.3),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("rows", [range(0, 13), range(4, 9), range(11, 13)])
+def test_workers_act_as_the_policy_does(name: str, rows: range) -> None:
+    policy, steps, count = POLICIES[name], 3, 13
+    space = Discrete(4) if name == "categorical" else Box((-2.0, 0.0), (6.0, 1.0))
+    bounds = (None, None) if isinstance(space, Discrete) else (space.low, space.high)
+    sizes = PlaySizes(steps, (3, 6, 5, policy.scale.shape[0]), *bounds, auto_reset=False)
+    shapes = track_layout(sizes, count, 1)
+    track = Track(sizes, {key: np.zeros(shape, kind) for key, (kind, shape) in shapes.items()})
+    rng = np.random.default_rng(2)
+    track.weights[:] = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(policy.network)])
+    track.scale[:] = policy.scale
+    track.noise[:] = rng.standard_normal(track.noise.shape)
+    track.lengths[:] = rng.integers(0, steps, count)
+    observation = rng.standard_normal((count, 3)).astype(np.float32)
+    ours = Actor(track, rows).act(observation)
+    noise = track.noise[track.lengths, np.arange(count)]
+    theirs = jax.vmap(policy.explore)(observation, noise)[rows.start : rows.stop]
+    sent = jax.vmap(lambda action: to_environment(space, action))(theirs)
+    np.testing.assert_allclose(ours[0], theirs, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ours[1], sent, rtol=1e-5, atol=1e-6)
