@@ -19,8 +19,11 @@ def ray_nodes(count: int) -> Iterator[Any]:
     keep_to_loopback()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
+    from ray._private.utils import get_ray_address_file
     from ray.cluster_utils import Cluster
 
+    # Ray notes the cluster's address there, whatever its nodes' folder is, and does not make it.
+    os.makedirs(os.path.dirname(get_ray_address_file(None)), exist_ok=True)
     temporary = tempfile.mkdtemp(prefix="papd-ray-", dir="/tmp")  # The paths of Ray's sockets must be short.
     common = {"node_ip_address": "127.0.0.1", "object_store_memory": STORE_BYTES, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={**common, "num_cpus": 0, "temp_dir": temporary})

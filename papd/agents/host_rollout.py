@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int64, PRNGKeyArray
 
 from papd.agents.hyper import Hyper
 from papd.agents.networks import Policy
-from papd.agents.rollout import Batch, Episodes, rounds_of
+from papd.agents.rollout import Batch, Episodes, rounds_of, whole
 from papd.envs.cmdp import Box
 from papd.envs.host import HostEnv, HostVector
 from papd.envs.playing import PlaySizes, Track
@@ -47,7 +47,8 @@ class HostRollout:
             vector.play(wanted)
             for env in np.flatnonzero(wanted):
                 played[first : track.lengths[env], env] = True
-        return self._told(vector, played, _Carried(count, len(self._env.cost_names)))
+        batch, episodes = self._told(vector, played, _Carried(count, len(self._env.cost_names)))
+        return whole(batch, self._hyper.episodes_per_iteration), episodes
 
     def close(self) -> None:
         """Stop the workers."""

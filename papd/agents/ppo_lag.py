@@ -125,13 +125,27 @@ class _Carry(eqx.Module):
 def prepare(hyper: PPOHyper, networks: PPONetworks, batch: Batch) -> Rows:
     """Values, advantages, returns and log-probabilities under the networks before the update, flattened."""
     values = jax.vmap(jax.vmap(networks.values))(batch.observation)
-    next_values = jax.vmap(jax.vmap(networks.values))(batch.next_observation)
+    next_values = _next_values(networks, batch, values)
     advantages, returns = gae(
         batch.signals(), values, next_values, batch.terminated, batch.ended, hyper.gamma, hyper.gae_lambda
     )
     log_prob = jax.vmap(jax.vmap(networks.policy.log_prob))(batch.observation, batch.action)
     rows = (batch.observation, batch.action, log_prob, advantages, returns, batch.valid.astype(jnp.float32))
     return Rows(*(x.reshape(-1, *x.shape[2:]) for x in rows))
+
+
+def _next_values(networks: PPONetworks, batch: Batch, values: Float[Array, "T N k"]) -> Float[Array, "T N k"]:
+    """The value of where each step led; within whole episodes that is the next row's."""
+    if batch.episodes is None:
+        return jax.vmap(jax.vmap(networks.values))(batch.next_observation)
+    (ends,) = jnp.nonzero(batch.ended.reshape(-1), size=batch.episodes, fill_value=values[..., 0].size)
+    last = (
+        batch.next_observation.reshape(-1, batch.next_observation.shape[2])
+        .at[ends]
+        .get(mode="fill", fill_value=0)
+    )
+    following = jnp.roll(values, -1, axis=0).reshape(-1, values.shape[2])
+    return following.at[ends].set(jax.vmap(networks.values)(last), mode="drop").reshape(values.shape)
 
 
 def update(

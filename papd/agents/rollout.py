@@ -4,6 +4,7 @@ An iteration is either whole episodes (the paper's framework) or a fixed number 
 the mean return and cost are those of whole episodes; steps of an unfinished one are learned from, never counted.
 """
 
+import dataclasses
 import math
 
 import equinox as eqx
@@ -30,6 +31,8 @@ class Batch(eqx.Module):
     terminated: Bool[Array, "*T N"]
     ended: Bool[Array, "*T N"]
     valid: Bool[Array, "*T N"]
+    episodes: int | None = eqx.field(static=True, default=None)
+    """How many episodes it is, each whole, row after row in its column; None where it may be anything."""
 
     def signals(self) -> Float[Array, "T N k"]:
         """Reward and costs side by side."""
@@ -99,11 +102,16 @@ def _whole_episodes(env: CMDP, policy: Policy, hyper: Hyper, key: PRNGKeyArray) 
 
     if rounds == 1:
         batch, totals = one_round((key, jnp.int32(0)))
-        return batch, summarise(batch, *totals)
+        return whole(batch, hyper.episodes_per_iteration), summarise(batch, *totals)
     played = jax.lax.map(one_round, (jax.random.split(key, rounds), jnp.arange(rounds)))
     merge = lambda x: jnp.moveaxis(x, 0, 1).reshape(x.shape[1], rounds * count, *x.shape[3:])  # noqa: E731
     batch, totals = jax.tree.map(merge, played)
-    return batch, summarise(batch, *totals)
+    return whole(batch, hyper.episodes_per_iteration), summarise(batch, *totals)
+
+
+def whole(batch: Batch, episodes: int) -> Batch:
+    """The same batch, known to be so many whole episodes."""
+    return dataclasses.replace(batch, episodes=episodes)
 
 
 def _play(

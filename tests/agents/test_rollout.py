@@ -1,5 +1,6 @@
 """Whole episodes and fixed steps, with episodes that end early, on both backends: nothing counted twice or invented."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papd.agents import ppo_lag
 from papd.agents.host_rollout import HostRollout, _seeds
 from papd.agents.hyper import PPOHyper
 from papd.agents.networks import DeterministicPolicy, make_mlp, make_policy, to_environment
@@ -77,6 +79,23 @@ def test_whole_episodes(play: Play, count: int, side_by_side: int) -> None:
     assert sum(lengths) == valid.sum()
     np.testing.assert_array_equal(np.asarray(batch.next_observation)[valid][:, 0], observed[valid][:, 0] + 1)
     np.testing.assert_array_equal(np.asarray(batch.reward), valid)
+
+
+@on_both
+@pytest.mark.parametrize(("count", "side_by_side"), [(4, 4), (7, 3)])
+def test_within_whole_episodes_the_next_row_tells_the_next_value(
+    play: Play, count: int, side_by_side: int
+) -> None:
+    hyper = PPOHyper(episodes_per_iteration=count, num_envs=side_by_side)
+    batch, _ = play("early", hyper)[0]
+    networks = ppo_lag.init(hyper, np.random.default_rng(4), 2, IN_JAX["early"].action_space, 1).networks
+    assert batch.episodes == count
+    ours = ppo_lag.prepare(hyper, networks, batch)
+    theirs = ppo_lag.prepare(hyper, networks, dataclasses.replace(batch, episodes=None))
+    lived = np.asarray(ours.weight) > 0
+    assert lived.sum() == np.asarray(batch.valid).sum()
+    np.testing.assert_allclose(ours.advantages[lived], theirs.advantages[lived], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ours.returns[lived], theirs.returns[lived], rtol=1e-5, atol=1e-6)
 
 
 @on_both
