@@ -128,7 +128,7 @@ class LeanStepper:
         self._body = BODIES[settings["agent"]](world)
         self._task = TASKS[settings["task"]](world, self._body)
         names = ("cost", *self._task.costs)
-        self._columns = tuple(names.index(key) for key in cost_keys)
+        self._columns = [names.index(key) for key in cost_keys]
 
     def reset(self, seed: int) -> list[float]:
         """The first observation. The package draws from the global generator, which the caller has seeded."""
@@ -144,7 +144,7 @@ class LeanStepper:
         pb.stepSimulation(self._client)
         self._body.read()
         reward, costs, done = self._task.evaluate()
-        chosen = tuple(costs[column] for column in self._columns)
+        chosen = tuple([costs[column] for column in self._columns])
         return self._body.observe() + self._task.observe(), reward, chosen, done, False
 
     def close(self) -> None:

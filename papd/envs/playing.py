@@ -89,6 +89,7 @@ class Actor:
         self._own = np.arange(rows.start, rows.stop)
         self._first, self._end = rows.start // BLOCK * BLOCK, -(-rows.stop // BLOCK) * BLOCK
         self._inputs = np.zeros((self._end - self._first, track.sizes.layers[0]), np.float32)
+        self._results = np.zeros((len(self._inputs), track.sizes.layers[-1]), np.float32)
         self._noise = track.noise * track.scale
         sizes = track.sizes
         if sizes.low is not None and sizes.high is not None:
@@ -102,21 +103,24 @@ class Actor:
         """
         x, track, own = self._inputs, self._track, self._own
         x[: observations.shape[0] - self._first] = observations[self._first : self._end]
-        blocks = [self._outputs(x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)]
-        output = np.concatenate(blocks)[self._rows.start - self._first :][: len(own)]
+        for at in range(0, len(x), BLOCK):
+            self._results[at : at + BLOCK] = self._outputs(x[at : at + BLOCK])
+        output = self._results[self._rows.start - self._first :][: len(own)]
         noise = self._noise[np.minimum(track.lengths[own], track.sizes.steps - 1), own]
         if track.sizes.low is None:
             choice = np.argmax(output + noise, axis=1)
             return choice, choice
-        action = np.tanh(output) + noise
-        return action, self._middle + self._half * np.clip(action, -1.0, 1.0)
+        action = np.tanh(output)
+        action += noise
+        return action, self._middle + self._half * np.minimum(np.maximum(action, -1.0), 1.0)
 
     def _outputs(self, x: np.ndarray) -> np.ndarray:
-        for weight, bias in self._layers[:-1]:
-            x = np.maximum(x @ weight + bias, 0.0)
-        weight, bias = self._layers[-1]
-        output: np.ndarray = x @ weight + bias
-        return output
+        for number, (weight, bias) in enumerate(self._layers, start=1):
+            x = x @ weight
+            x += bias
+            if number < len(self._layers):
+                np.maximum(x, 0.0, out=x)
+        return x
 
 
 def _layers(track: Track) -> Iterator[tuple[np.ndarray, np.ndarray]]:
