@@ -12,6 +12,7 @@ from rich.console import Console
 
 from papd.errors import ConfigError
 from papd.runs.sweeps import plan as planning
+from papd.runs.sweeps import speeds
 from papd.runs.sweeps.board import Table, make_board
 from papd.runs.sweeps.hire import Means
 from papd.runs.sweeps.plan import Plan, in_order, make_plan
@@ -70,6 +71,15 @@ def test_local_is_what_measures_faster(together: float, engine: str) -> None:
     assert [(part.engine, len(part.runs)) for part in found.parts] == [(engine, 8)]
     assert [job["kind"] for job in forces["vmap"].jobs] == ["measure population"]
     assert found.seconds == pytest.approx(8 * STEPS / max(200.0, together))
+
+
+def test_what_is_remembered_of_a_busy_hour_does_not_choose_the_engine() -> None:
+    program = sweep().runs[0].program
+    speeds.remember("processes", {program: 10.0})
+    speeds.remember("vmap", {f"8 x {program}": 1000.0})
+    found = plan({"processes": Force(100.0), "vmap": Force(150.0, size=1)}, sweep())
+    assert [part.engine for part in found.parts] == ["processes"]
+    assert found.seconds == pytest.approx(8 * STEPS / 200.0)
 
 
 def test_programs_outside_jax_stay_with_processes_beside_a_population() -> None:

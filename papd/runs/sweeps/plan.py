@@ -119,7 +119,7 @@ def make_plan(
             f"run {outside[0]!r}: its environment is stepped outside JAX, which no vmap can: take engine 'processes'"
         )
     speeds = measure(force, home, todo, least)
-    chosen = _choose(hire, todo, speeds, force.size, in_jax) if engine == "local" else {}
+    chosen = _choose(hire, todo, speeds, in_jax) if engine == "local" else {}
     alone = [run for run in todo if run.program not in chosen]
     together = [run for run in todo if run.program in chosen]
     parts = [Part("vmap", tuple(together), 1, chosen)] if together else []
@@ -129,23 +129,30 @@ def make_plan(
 
 
 def _choose(
-    hire: Hire, todo: Sequence[SweepRun], speeds: Mapping[str, float], workers: int, in_jax: set[str]
+    hire: Hire, todo: Sequence[SweepRun], speeds: dict[str, float], in_jax: set[str]
 ) -> dict[str, float]:
-    """The programs that a population does sooner than so many processes, with its steps a second."""
-    chosen = {}
+    """The programs that a population does sooner than the processes, with its steps a second.
+
+    Both are measured now, one after the other: what is remembered may be of an hour in which the machine was busy.
+    """
+    chosen: dict[str, float] = {}
+    processes = hire("processes")
     for program, group in by_program(todo).items():
         steps = [(program, run.config.steps) for run in group]
-        seconds = seconds_left(steps, speeds, workers) if program in speeds else 0.0
+        seconds = seconds_left(steps, speeds, processes.size) if program in speeds else 0.0
         if program in in_jax and len(group) > 1 and seconds > WORTH_COMPARING_SECONDS:
-            speed = measure(hire("vmap"), "vmap", group, least=1)[program]
-            if seconds_left(steps, {program: speed}, 1) < seconds:
-                chosen[program] = speed
+            speeds |= measure(processes, "processes", group, least=1, afresh=True)
+            together = measure(hire("vmap"), "vmap", group, least=1, afresh=True)
+            if seconds_left(steps, together, 1) < seconds_left(steps, speeds, processes.size):
+                chosen |= together
     return chosen
 
 
-def measure(force: Workforce, engine: str, runs: Sequence[SweepRun], least: int) -> dict[str, float]:
+def measure(
+    force: Workforce, engine: str, runs: Sequence[SweepRun], least: int, *, afresh: bool = False
+) -> dict[str, float]:
     """Steps a second of each program: what an earlier sweep found, and a short measurement of long ones."""
-    known = remembered.known(engine)
+    known = {} if afresh else remembered.known(engine)
     speeds, unknown = {}, []
     for program, group in by_program(runs).items():
         sample = group[:POPULATION] if engine == "vmap" else group[:1]
