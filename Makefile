@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN ?= runs/SafetyCarRun-v0-invqua
 
-.PHONY: train test setup lint clean
+.PHONY: train test test-gymnasium1 setup lint clean
 
 # PAPD (InvQua, PPOL) on the Car's twin at the paper's budget, checked in real Bullet. A finished run is only told again;
 # an interrupted one goes on. Ends with status 1 where the policy breaks its limit in the check.
@@ -20,6 +20,17 @@ $(RUN)/report.html: $(RUN)/summary.json
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# The tests of strangers' environments under Gymnasium 1.x, which Bullet-Safety-Gym does not let in beside itself.
+test-gymnasium1: $(VENV)-gymnasium1/.installed
+	$(VENV)-gymnasium1/bin/python -m pytest -n 2 --dist worksteal -m "not bullet" tests/agents/test_rollout.py \
+		$(addprefix tests/envs/test_,host.py host_faults.py registry.py checker.py)
+
+$(VENV)-gymnasium1/.installed: pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	grep -v '^gymnasium==' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e ".[test]" "gymnasium>=1,<2"
+	touch $@
+
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -33,4 +44,4 @@ lint: setup
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) $(VENV)-gymnasium1 runs
