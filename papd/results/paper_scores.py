@@ -48,9 +48,10 @@ class Reading(NamedTuple):
             ("policy_return", "policy_cost") if self.backend == "bullet" else ("bullet_return", "bullet_cost")
         )
 
-    def with_all_seeds(self, most: int) -> "Reading":
-        """The same over every seed there is."""
-        return self._replace(name=f"{self.name}-{most}", title=f"{self.title}, {most} seeds", seeds=None)
+    def with_all_seeds(self, least: int, most: int) -> "Reading":
+        """The same over every seed there is, which may be more of one case than of another."""
+        said = f"{most} seeds" if least == most else f"{least} to {most} seeds"
+        return self._replace(name=f"{self.name}-{most}", title=f"{self.title}, {said}", seeds=None)
 
 
 READINGS = (
@@ -75,9 +76,10 @@ class Results:
         found = []
         for reading in TIMES if self.plan.experiment.timed else READINGS:
             whole = reading._replace(seeds=None)
-            most = max(len(self.column(cell, whole, "seed")) for cell in self.plan.cells)
+            counts = [len(self.column(cell, whole, "seed")) for cell in self.plan.cells]
+            least, most = min(filter(None, counts), default=0), max(counts)
             if most:
-                found += [reading] if most <= FEW else [reading, reading.with_all_seeds(most)]
+                found += [reading] if most <= FEW else [reading, reading.with_all_seeds(least, most)]
         return found
 
     def scores(self, cell: Cell, reading: Reading) -> Scores | None:

@@ -11,6 +11,7 @@ from papd.cli import run
 from papd.errors import ConfigError
 from papd.results.paper import Request, run_paper
 from papd.results.paper_experiments import EXPERIMENTS, SPECS, make_plan
+from papd.results.paper_scores import READINGS
 from tests.synthetic_paper import write_store
 
 
@@ -43,6 +44,7 @@ def test_a_page_has_the_papers_numbers_ours_and_a_verdict_on_every_claim(tmp_pat
     columns = [column.strip() for column in text.splitlines()[text.splitlines().index(line) - 3].split("|")]
     assert columns[1:4] == ["case", "paper", "Bullet, training"]
     assert "twin, training, 6 seeds" in columns
+    assert READINGS[2].with_all_seeds(5, 20).title == "twin, training, 5 to 20 seeds"
     assert "### InvQua is more sensitive to H2'" in text
     assert "> InvQua shows larger sensitivity to H_2' (line 850)" in text
     assert len(re.findall(r"<details>", text)) == len(re.findall(r"</details>", text)) == 6 + 3 * 6
