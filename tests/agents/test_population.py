@@ -46,15 +46,15 @@ def test_population_of_seeds_rules_and_limits_is_single_runs(kind: str, drawn: l
         init_state(ENV, HYPERS[kind], Controls(rate, rule, jnp.array([limit])), seed)
         for seed, rate, rule, limit in drawn
     ]
-    population = stack(singles)
     for _ in range(3):
+        # From the same states each time: Adam makes much of a rounding where a gradient is nearly nothing.
+        population = MANY[kind](stack(singles))[0]
         singles = [ONE[kind](s)[0] for s in singles]
-        population = MANY[kind](population)[0]
-    for alone, together in zip(singles, unstack(population), strict=True):
-        for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
-            if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
-                a, b = jax.random.key_data(a), jax.random.key_data(b)
-            np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
+        for alone, together in zip(singles, unstack(population), strict=True):
+            for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
+                if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+                    a, b = jax.random.key_data(a), jax.random.key_data(b)
+                np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
 
 
 def test_the_rate_moves_without_a_new_compilation() -> None:
